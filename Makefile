@@ -25,7 +25,7 @@ help:
 	@echo "make check    lint, types and layers alone (FAST=1: without the types of tests)"
 	@echo "make long     what takes minutes: new examples, campaigns of kills and faults, pages installed from scratch"
 	@echo "make mutants  breaks one rule of the code at a time, and prints the test that fails"
-	@echo "make demo     a forwarder's bot that is killed at work; checks each promise (DEMO=fleet, demo_tender, watching)"
+	@echo "make demo     a forwarder's bot that is killed at work; checks each promise"
 	@echo "make docs     the documentation, built into site/"
 	@echo "make bench    what things cost, beside peers (ARGS=--quick: a first look)"
 	@echo "make browser  tests of the sandbox's board in a real browser"
@@ -81,9 +81,8 @@ long: $(READY)
 mutants: $(READY)
 	@$(BIN)/python -m tests.mutants $(ARGS)
 
-DEMO ?= demo
 demo: $(READY)
-	@$(BIN)/python examples/$(DEMO).py
+	@$(BIN)/python examples/demo.py
 
 format: $(READY)
 	@$(BIN)/python -m ruff check --fix-only .

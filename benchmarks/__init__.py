@@ -1,1 +1,1 @@
-"""Benchmarks of this package beside its peers: `make bench`."""
+"""Costs of this package beside those of its peers: `make bench`."""

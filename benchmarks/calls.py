@@ -1,74 +1,112 @@
-"""Cost of a call: processor and wall time, for one caller and for many.
+"""Cost of a call for one caller and for many, of a page of records, and of a long listing with pages in flight.
 
-Run: `python -m benchmarks.calls CLIENT PORT CALLS` prints what one client took in each setting.
+`python -m benchmarks.calls CLIENT SETTING PORT CALLS` prints what one client takes. The client of httpx returns dicts.
+This SDK returns typed records, and includes the deadline, retries, token renewal and the limiter.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from statistics import median
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from benchmarks.clients import CLIENTS, Call, client
-from benchmarks.rounds import Metric, Scale, Table, alone, interleaved, serving
+from benchmarks.rounds import SDK, Figures, Scale, Table, alone, interleaved, serving
+from benchmarks.server import LATENCY, PAGE, RECORDS
 
-__all__ = ["CALLERS", "PEERS", "tables"]
-
+PEER: Final = "httpx"
 CALLERS: Final = (1, 10, 100, 500)
-PEERS: Final = {
-    "this SDK": "httpx",
-    "this SDK with `speedups`": "httpx",
-    "this SDK on httpx2": "httpx2",
-    "openai": "httpx2",
-    "anthropic": "httpx2",
-}
-"""The HTTP library that each is made on, by that library's own client."""
+WINDOWS: Final = (1, 4, 8)
 
 _CALLS: Final = 800
 _SLICES: Final = 8
-_METRICS: Final = (Metric("cpu", "CPU us a call", ratio=True), Metric("wall", "wall us a call"))
+_COLUMNS: Final = {"cpu": "CPU us a call", "wall": "wall us a call"}
+_LISTING: Final = {"wall": "s", "cpu": "CPU s", "limit": "limit, s", "over": "times the limit"}
+_ONE: Final = {"index": 1, "secondsSinceUpdate": 432000}
+_PAGE: Final = {"type": "all", "secondsSinceUpdate": 432000, "offset": 0, "rowsperpage": PAGE}
 
 
-def tables(scale: Scale, note: Callable[[str], None]) -> list[Table]:
-    """One table for each number of callers, and one for pages of 100 records."""
+def tables(scale: Scale) -> Iterator[Table]:
+    """Yield a table for each number of callers, one for pages, and one for each number of pages in flight."""
+    titles = {f"{callers}": f"One record, {callers} callers at a time" for callers in CALLERS}
+    titles |= {"page": f"A page of {PAGE} records in a listing of {RECORDS:,}"}
     with serving() as port:
-        measured = interleaved(
-            {name: partial(alone, "calls", name, port, scale.of(_CALLS)) for name in CLIENTS}, scale.rounds, note
-        )
-
-    def table(setting: str, title: str) -> Table:
-        rows = {
-            name: [{metric.key: one[f"{setting} {metric.key}"] for metric in _METRICS} for one in rounds]
-            for name, rounds in measured.items()
-        }
-        return Table(name=f"calls {setting}", title=title, metrics=_METRICS, rows=rows, peers=PEERS)
-
-    return [
-        table("1", "One record, one call after another"),
-        *(table(str(callers), f"One record, {callers} callers at a time") for callers in CALLERS[1:]),
-        table("page", "A page of 100 records, one call after another"),
-    ]
+        for setting, title in titles.items():
+            run = {name: partial(alone, "calls", name, setting, port, scale.of(_CALLS)) for name in (PEER, SDK)}
+            yield Table(f"calls {setting}", title, _COLUMNS, interleaved(run, scale.rounds), PEER)
+        for window in WINDOWS:
+            run = {name: partial(alone, "calls", name, f"listing {window}", port, 0) for name in (PEER, SDK)}
+            title = f"{RECORDS:,} records, {LATENCY * 1e3:.0f} ms a reply, {window} pages in flight"
+            yield Table(f"listing {window}", title, _LISTING, interleaved(run, scale.rounds), PEER)
 
 
-async def _measure(name: str, port: int, calls: int) -> None:
-    figures: dict[str, float] = {}
-    for callers in CALLERS:
+async def _measure(name: str, setting: str, port: int, calls: int) -> Figures:
+    clients = _httpx if name == PEER else _sdk
+    kind, _, window = setting.partition(" ")
+    place = {"page": "page", "listing": "slow"}.get(kind, "one")
+    async with clients(f"http://127.0.0.1:{port}/{place}/api") as client:
+        if kind == "listing":
+            return await _listing(client, int(window))
+        if kind == "page":
+            figures = await _timed(partial(client.listing, 1), 1, max(2, calls // 100))
+            return {column: seconds / (RECORDS // PAGE) for column, seconds in figures.items()}
         # Every caller calls more than once, or opening the connections would be all that is measured.
-        each = max(2, calls // callers)
-        async with client(name, f"http://127.0.0.1:{port}/one/api", page=False) as call:
-            figures |= await _timed(str(callers), call, callers, each)
-    async with client(name, f"http://127.0.0.1:{port}/page/api", page=True) as call:
-        figures |= await _timed("page", call, 1, calls // 2)
-    print(json.dumps(figures))
+        return await _timed(client.one, int(kind), max(2, calls // int(kind)))
 
 
-async def _timed(setting: str, call: Call, callers: int, each: int) -> dict[str, float]:
+class _Client(NamedTuple):
+    """Calls that are compared: of one record, and of a listing with so many pages in flight, which are counted."""
+
+    one: Callable[[], Awaitable[object]]
+    listing: Callable[[int], Awaitable[int]]
+
+
+@asynccontextmanager
+async def _httpx(root: str) -> AsyncIterator[_Client]:
+    import httpx
+
+    async with httpx.AsyncClient(base_url=root, verify=False, trust_env=False, timeout=120) as client:
+
+        async def post(body: object) -> Any:
+            response = await client.post("quote/getrequests", json=body)
+            response.raise_for_status()
+            return response.json()["raterequests"]
+
+        async def listing(window: int) -> int:
+            numbers, read = itertools.count(), 0
+
+            async def reading() -> None:
+                nonlocal read
+                while records := await post({**_PAGE, "offset": next(numbers)}):
+                    read += len(records)
+
+            await asyncio.gather(*(reading() for _ in range(window)))
+            return read
+
+        yield _Client(partial(post, _ONE), listing)
+
+
+@asynccontextmanager
+async def _sdk(root: str) -> AsyncIterator[_Client]:
+    from freight_exchange import FreightExchange
+
+    async with FreightExchange(root, email="ben@demo.example", password="benchmark", deadline=120) as exchange:
+        await exchange.login()
+
+        async def listing(window: int) -> int:
+            return len(await exchange.requests.search(window=window).collect())
+
+        yield _Client(lambda: exchange.requests.get(1), listing)
+
+
+async def _timed(call: Callable[[], Awaitable[object]], callers: int, each: int) -> Figures:
     async def calling(times: int) -> None:
         for _ in range(times):
             await call()
@@ -78,17 +116,36 @@ async def _timed(setting: str, call: Call, callers: int, each: int) -> dict[str,
 
     await together(1 + each // 10)
     gc.collect()
-    # The median of several slices: another program's burst is in one or two of them.
+    # Another program's burst falls into one or two slices, which the median leaves out.
     slices = min(_SLICES, each)
     done = callers * (each // slices)
-    cpu, wall = [], []
-    for _ in range(slices):
-        began = time.process_time(), time.perf_counter()
-        await together(each // slices)
-        cpu.append((time.process_time() - began[0]) / done * 1e6)
-        wall.append((time.perf_counter() - began[1]) / done * 1e6)
-    return {f"{setting} cpu": median(cpu), f"{setting} wall": median(wall)}
+    taken = [await _time(partial(together, each // slices)) for _ in range(slices)]
+    return {"cpu": median(cpu for cpu, _ in taken) / done * 1e6, "wall": median(wall for _, wall in taken) / done * 1e6}
+
+
+async def _time(work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
+    """Return the seconds of CPU and of the wall clock that some work takes."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    await work()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+async def _listing(client: _Client, window: int) -> Figures:
+    async def ten() -> None:
+        for _ in range(10):
+            await client.one()
+
+    async def whole() -> None:
+        assert await client.listing(window) == RECORDS
+
+    await client.one()
+    cpu, wall = await _time(ten)
+    latency = (wall - cpu) / 10  # as this machine has it
+    cpu, wall = await _time(whole)
+    # No reader can beat this: so many pages wait together, and one processor works. The end is one page more.
+    limit = max((latency * (RECORDS // PAGE + 1) + cpu) / window, cpu)
+    return {"wall": wall, "cpu": cpu, "limit": limit, "over": wall / limit}
 
 
 if __name__ == "__main__":
-    asyncio.run(_measure(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+    print(json.dumps(asyncio.run(_measure(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))))

@@ -1,4 +1,4 @@
-"""Rounds that interleave the candidates, and their report: machines are noisy, ratios in a round less so."""
+"""Rounds that measure each candidate once, so that all meet the same machine: ratios within a round are less noisy."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
-__all__ = ["ROOT", "Figures", "Metric", "Scale", "Table", "alone", "interleaved", "probed", "serving", "spread"]
-
 ROOT: Final = Path(__file__).resolve().parent.parent
+SDK: Final = "this SDK"
 
 Figures = Mapping[str, float]
-"""Figures of one candidate in one round, by metric."""
+"""Figures of one candidate in one round, by column."""
 
-# The allocator would otherwise map and unmap the receive buffer on every call in a small process, which flatters the
-# bigger one. And what is imported is read from byte code, as it is from a program's second start on.
+# In a small process, the allocator would map and unmap the receive buffer on every call, which flatters the bigger one.
+# Byte code is read as from the second start of a program on.
 _ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | {
     "MALLOC_MMAP_THRESHOLD_": "67108864",
     "MALLOC_TRIM_THRESHOLD_": "67108864",
@@ -32,93 +31,86 @@ _ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if name
 
 @attrs.frozen
 class Scale:
-    """Scale of the measurements.
-
-    Attributes:
-        rounds: How often everything is repeated.
-        share: Of the work of a full measurement, how much is done in a round.
-    """
+    """Number of rounds, and the share of a full measurement's work that each of them does."""
 
     rounds: int
     share: float
 
-    def of(self, full: int, least: int = 1) -> int:
-        """That many in a full measurement, and fewer in a small one."""
-        return max(least, round(full * self.share))
+    def of(self, full: int) -> int:
+        return max(1, round(full * self.share))
 
 
 @attrs.frozen
-class Metric:
-    """One thing that is measured.
-
-    Attributes:
-        key: Its name in the figures.
-        title: What a reader sees, the unit included.
-        digits: Digits after the point.
-        ratio: Whether the ratio to the peer is reported as well.
-    """
-
-    key: str
-    title: str
-    digits: int = 0
-    ratio: bool = False
-
-
-@attrs.frozen(kw_only=True)
 class Table:
     """Candidates beside each other.
 
     Attributes:
-        name: By which the report's prose, plots and aims refer to it.
+        name: Name for the aims.
         title: What it shows.
-        metrics: Its columns.
-        rows: Of each candidate, what each round gave.
-        peers: With which of the others a candidate is compared, round by round.
+        columns: Titles of the columns. The first one has its ratio to the peer beside it.
+        rows: Figures of each candidate, round by round.
+        peer: Candidate with which the others are compared.
     """
 
     name: str
     title: str
-    metrics: Sequence[Metric]
+    columns: Mapping[str, str]
     rows: Mapping[str, Sequence[Figures]]
-    peers: Mapping[str, str] = attrs.Factory(dict)
+    peer: str | None = None
 
-    @classmethod
-    def restored(cls, kept: Mapping[str, Any]) -> Table:
-        """The table that was kept as `attrs.asdict` gives it."""
-        return cls(**{**kept, "metrics": [Metric(**metric) for metric in kept["metrics"]]})
+    def values(self, row: str, column: str) -> list[float]:
+        return [figures[column] for figures in self.rows[row]]
 
-    def median(self, row: str, metric: str) -> float:
-        return median(figures[metric] for figures in self.rows[row])
+    def lines(self) -> Iterator[str]:
+        """Yield the table in Markdown."""
+        first, *others = self.columns
+        ratio = ["ratio"] if self.peer else []
+        yield f"\n**{self.title}**\n"
+        yield grid(["", self.columns[first], *ratio, *(self.columns[other] for other in others)])
+        yield "|---" * (1 + len(ratio) + len(self.columns)) + "|"
+        for row in self.rows:
+            cells = [row, spread(self.values(row, first))]
+            if self.peer:
+                cells.append(spread(ratios(self.values(row, first), self.values(self.peer, first))))
+            yield grid([*cells, *(spread(self.values(row, other)) for other in others)])
 
-    def ratios(self, row: str, metric: str, peer: str | None = None) -> list[float]:
-        """Of one candidate to its peer, in each round."""
-        pairs = zip(self.rows[row], self.rows[peer or self.peers[row]], strict=True)
-        return [ours[metric] / theirs[metric] for ours, theirs in pairs]
+
+def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
+    return [one / other for one, other in zip(ours, theirs, strict=True)]
 
 
-def interleaved(
-    candidates: Mapping[str, Callable[[], Figures]], rounds: int, note: Callable[[str], None]
-) -> dict[str, list[Figures]]:
-    """Return the figures of each candidate, round by round: all of them once, and then all of them again."""
+def grid(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def spread(values: Sequence[float]) -> str:
+    """Return the median, and the range of the rounds if they differ."""
+    low, middle, high = map(number, (min(values), median(values), max(values)))
+    return middle if low == high else f"{middle} ({low} to {high})"
+
+
+def number(value: float) -> str:
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+
+
+def interleaved(candidates: Mapping[str, Callable[[], Figures]], rounds: int) -> dict[str, list[Figures]]:
+    """Return the figures of each candidate, round by round."""
     rows: dict[str, list[Figures]] = {name: [] for name in candidates}
-    for number in range(rounds):
+    for turn in range(1, rounds + 1):
         for name, run in candidates.items():
-            note(f"round {number + 1} of {rounds}: {name}")
+            print(f"round {turn} of {rounds}: {name}", file=sys.stderr, flush=True)
             rows[name].append(run())
     return rows
 
 
-def alone(module: str, *arguments: object, core: int = 1) -> dict[str, float]:
+def alone(module: str, *arguments: object) -> dict[str, float]:
     """Return the JSON that a module of this package prints, run in a process and on a core of its own."""
-    return _figures([*_pinned(core), sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)])
+    return figures_of("-m", f"benchmarks.{module}", *map(str, arguments))
 
 
-def probed(code: str) -> dict[str, float]:
-    """Return the JSON that a piece of code prints, run in an interpreter that has imported nothing."""
-    return _figures([*_pinned(1), sys.executable, "-c", code])
-
-
-def _figures(command: Sequence[str]) -> dict[str, float]:
+def figures_of(*arguments: str) -> dict[str, float]:
+    """Return the JSON that an interpreter with these arguments prints."""
+    command = [*_pinned(1), sys.executable, *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=_ENVIRONMENT, cwd=ROOT)
     figures: dict[str, float] = json.loads(done.stdout)
     return figures
@@ -126,7 +118,7 @@ def _figures(command: Sequence[str]) -> dict[str, float]:
 
 @contextmanager
 def serving() -> Iterator[int]:
-    """The port of a server in a process and on a core of its own."""
+    """Yield the port of a server in a process and on a core of its own."""
     command = [*_pinned(0), sys.executable, "-m", "benchmarks.server"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_ENVIRONMENT, cwd=ROOT
@@ -136,11 +128,6 @@ def serving() -> Iterator[int]:
             yield int(server.stdout.readline())
         finally:
             server.kill()
-
-
-def spread(values: Sequence[float], digits: int = 2) -> str:
-    """The median, and between what the rounds lay."""
-    return f"{median(values):,.{digits}f} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
 
 
 def _pinned(core: int) -> list[str]:

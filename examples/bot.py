@@ -75,7 +75,8 @@ async def shared() -> AsyncIterator[Prices]:
 
 def main(store: str) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    bot = Bot(store=store, start="backfill", lifespan=shared, port=9100)
+    # Replicas on one database (`postgresql://...`) may run on one machine, where each would need a port of its own.
+    bot = Bot(store=store, start="backfill", lifespan=shared, port=None if "://" in store else 9100)
     bot.include(router)
     bot.run()
 

@@ -1,94 +1,104 @@
 """Demonstration of a forwarder's bot that keeps its promises while it is killed, over real HTTP, against the sandbox.
 
-Two shippers publish requests. The bot (`bot.py`) is a process of its own. Its tariff for air freight is flaky, replies
-to it get lost, and it is killed (`kill -9`) while an offer is in flight. After a restart, a shipper approves an offer,
-and the bot is notified. At the end everything is counted twice: from the log of the exchange, and from the bot's file.
-The exit status is 1 if a promise was broken.
+A shipper publishes requests. The bot (`bot.py`, with a flaky tariff for air freight) is a process of its own. Replies
+to it get lost, and it is killed (`kill -9`) while an offer is in flight. After a restart the shipper approves an offer,
+and the bot is notified. At the end the exchange's log is counted. The exit status is 1 if a promise was broken.
 
-Run it with `make demo` or `python examples/demo.py`. `trading.py` trades by hand; `watching.py` watches without a bot.
+Run it with `make demo` or `python examples/demo.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import sys
+from asyncio.subprocess import PIPE, STDOUT, Process
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Self
+from textwrap import shorten
 
-import attrs
-
-from freight_exchange import FreightExchange, RateRequestDraft
-from freight_exchange.store import SQLiteStore
-from freight_exchange.store.protocol import Binding
+from freight_exchange import Bot, FreightExchange, RateRequest, RateRequestDraft
+from freight_exchange.tariff import NoQuote, Quote, Tariff
 from freight_sandbox import FAULTS, Exchange
 from freight_sandbox.server import serve
 
 # A script's own folder is on the path; the root, which the next import needs, is not.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from examples.stage import Program, air, client, say, sea
+from examples.bot import TARIFF, WEIGHT_PER, Prices, router
 
+SUBMIT = "quote/submitoffer"
 POISON = "Violins"
-# Each request with its price by the tariff, calculated by hand.
+# Way, commodity, origin, destination and quantity of each request, with its price by the tariff, calculated by hand.
 EVENING = {
-    air(POISON, "Hong Kong", "Chicago", 4): None,
-    sea("Ceramic tiles", "Hong Kong", "Long Beach", 20): Decimal("1392.84"),
-    air("Watches", "Hong Kong", "Chicago", 10): Decimal("682.50"),
-    sea("Bicycles", "Hong Kong", "Rotterdam", 40): Decimal("3116.52"),
+    ("air", POISON, "Hong Kong", "Chicago", 4): None,
+    ("sea", "Ceramic tiles", "Hong Kong", "Long Beach", 20): Decimal("1392.84"),
+    ("air", "Watches", "Hong Kong", "Chicago", 10): Decimal("682.50"),
+    ("sea", "Bicycles", "Hong Kong", "Rotterdam", 40): Decimal("3116.52"),
 }
-MIDNIGHT = {sea("Green tea", "Shenzhen", "Hamburg", 12): Decimal("1014.41")}
+MIDNIGHT = {("sea", "Green tea", "Shenzhen", "Hamburg", 12): Decimal("1014.41")}
 NIGHT = {
-    sea("Office chairs", "Hong Kong", "Rotterdam", 25): Decimal("1964.70"),
-    air("Batteries", "Shenzhen", "Frankfurt", 150): Decimal("8201.25"),
-    sea("Water pumps", "Hong Kong", "Long Beach", 8): Decimal("584.14"),
+    ("sea", "Office chairs", "Hong Kong", "Rotterdam", 25): Decimal("1964.70"),
+    ("air", "Batteries", "Shenzhen", "Frankfurt", 150): Decimal("8201.25"),
 }
 MORNING = {
-    air("Cameras", "Shenzhen", "Frankfurt", 24): Decimal("1350.00"),
-    sea("Umbrellas", "Hong Kong", "Long Beach", 36): Decimal("2471.11"),
-    air("Loudspeakers", "Hong Kong", "Chicago", 18): Decimal("1192.50"),
-    sea("Garden lamps", "Shenzhen", "Hamburg", 30): Decimal("2468.52"),
+    ("air", "Cameras", "Shenzhen", "Frankfurt", 24): Decimal("1350.00"),
+    ("sea", "Umbrellas", "Hong Kong", "Long Beach", 36): Decimal("2471.11"),
+    ("air", "Loudspeakers", "Hong Kong", "Chicago", 18): Decimal("1192.50"),
 }
-SUBMIT = "quote/submitoffer"
+Freight = tuple[str, str, str, str, int]
+
+
+def draft(way: str, commodity: str, origin: str, destination: str, quantity: int) -> RateRequestDraft:
+    is_sea = way == "sea"
+    length, width, height, weight = ("1.2", "1", "0.9", "640") if is_sea else ("0.4", "0.3", "0.25", "12.5")
+    return RateRequestDraft(
+        commodity=commodity,
+        type="Shipping" if is_sea else "Air Freight",
+        origin=origin,
+        destination=destination,
+        arrival=datetime.now() + timedelta(days=60),
+        packaging="pallet" if is_sea else "carton",
+        quantity=quantity,
+        length=Decimal(length),
+        width=Decimal(width),
+        height=Decimal(height),
+        weight=Decimal(weight),
+        incoterm="FOB",
+        hazardous=False,
+    )
 
 
 async def main() -> int:
-    async with AsyncExitStack() as stack:
-        sandbox = Exchange()
-        url = (await stack.enter_async_context(serve(sandbox))).url
-        say("exchange", f"listens at {url}")
-        second = sandbox.add_account("consignor@demo.example", "consignor", firstname="Paula", lastname="Port")
-        shipper, consignor, rival = [
-            await stack.enter_async_context(client(url, account))
-            for account in (sandbox.shipper, second, sandbox.rival)
-        ]
-        store = Path(stack.enter_context(TemporaryDirectory())) / "bot.db"
-        bot = Program("bot", ["-m", "examples.demo_bot", str(store)], url, sandbox.forwarder)
-        await stack.enter_async_context(bot)
-        prices = await work(sandbox, shipper, consignor, rival, bot)
-        counts = Counts.of(
-            sandbox, prices, Kept.of(store, url), reported=bot.count_lines("was selected"), status=bot.exit_status
-        )
-    return verdict(counts)
+    sandbox = Exchange()
+    with TemporaryDirectory() as folder:
+        async with serve(sandbox) as server:
+            say("exchange", f"listens at {server.url}")
+            email, password = sandbox.shipper.email, sandbox.shipper.password
+            async with FreightExchange(server.url, email=email, password=password) as shipper:
+                bot = Program(str(Path(folder, "bot.db")), server.url, sandbox)
+                try:
+                    prices = await work(sandbox, shipper, bot)
+                finally:
+                    await bot.dies()
+    return verdict(counted(sandbox, prices, bot))
 
 
-async def work(
-    sandbox: Exchange, shipper: FreightExchange, consignor: FreightExchange, rival: FreightExchange, bot: Program
-) -> Mapping[int, Decimal | None]:
+async def work(sandbox: Exchange, shipper: FreightExchange, bot: Program) -> Mapping[int, Decimal | None]:
     """Play the story, and return each published request with its expected price."""
     prices: dict[int, Decimal | None] = {}
 
-    async def publish(drafts: Mapping[RateRequestDraft, Decimal | None]) -> None:
-        for draft, who in zip(drafts, cycle((shipper, consignor)), strict=False):
-            request = await who.requests.publish(draft)
-            prices[request.index] = drafts[draft]
-            cargo = f"{request.quantity} x {request.packaging} of {request.commodity}"
-            say("shipper", f"publishes request {request.index}: {cargo}, {request.origin} -> {request.destination}")
+    async def publish(freight: Mapping[Freight, Decimal | None]) -> None:
+        for parts, price in freight.items():
+            request = await shipper.requests.publish(draft(*parts))
+            prices[request.index] = price
+            what = f"{request.quantity} x {request.packaging} of {request.commodity}"
+            say("shipper", f"publishes request {request.index}: {what}, {request.origin} -> {request.destination}")
             await asyncio.sleep(0.1)
 
     def all_offered() -> bool:
@@ -96,150 +106,165 @@ async def work(
         return offered >= {request for request, price in prices.items() if price is not None}
 
     await bot.starts()
-    note("the answer to one offer gets lost: the exchange has taken it, and the bot cannot know")
+    print("\n-- the answer to one offer gets lost: the exchange has taken it, and the bot cannot know")
     sandbox.faults.add(*FAULTS["reset_after_processing"](path=SUBMIT, skip=1))
     await publish(EVENING)
     await bot.until(all_offered)
 
-    note("the bot is killed (kill -9) while the answer to an offer is on its way")
+    print("\n-- the bot is killed (kill -9) while the answer to an offer is on its way")
     sandbox.faults.add(*FAULTS["stall"](path=SUBMIT))
     await publish(MIDNIGHT)
     await bot.until(all_offered)
     await bot.dies()
     await publish(NIGHT)
 
-    note("it is started again; one more offer gets lost, this time before the exchange has taken it")
+    print("\n-- it is started again; one more offer gets lost, this time before the exchange has taken it")
     sandbox.faults.add(*FAULTS["reset_after_send"](path=SUBMIT))
     await bot.starts()
     await publish(MORNING)
     await bot.until(all_offered)
     await bot.until(lambda: bot.count_lines("is dead") > 0)
 
-    note("a shipper approves an offer; the bot is notified once, though it is stopped and started once more")
-    await approve(consignor, rival, min(index for index, price in prices.items() if price is not None))
+    print("\n-- the shipper approves an offer; the bot is notified once, though it is stopped and started once more")
+    listing = await shipper.offers.get(min(index for index, price in prices.items() if price is not None))
+    approved = await shipper.offers.approve(listing.offers[0])
+    say("shipper", f"approves {listing.offers[0].amount}, by {approved.contact and approved.contact.name}")
     await bot.until(lambda: bot.count_lines("was selected") > 0)
     await bot.drains()
     await bot.starts()
     looks = len(sandbox.audit_log.calls_to("GET", "quote/bid"))
-    await bot.until(lambda: len(sandbox.audit_log.calls_to("GET", "quote/bid")) > looks + 10)
+    await bot.until(lambda: len(sandbox.audit_log.calls_to("GET", "quote/bid")) > looks + 5)
     await bot.drains()
     return prices
 
 
-async def approve(shipper: FreightExchange, rival: FreightExchange, request: int) -> None:
-    await rival.bids.submit(request, amount=1500, currency="USD", terms="valid 7 days")
-    listing = await shipper.offers.get(request)
-    for offer in listing.offers:
-        say("shipper", f"reads an offer on the {listing.commodity}: {offer.amount}, {offer.terms}")
-    assert len({offer.currency for offer in listing.offers}) == 1, "amounts compare in one currency only"
-    cheapest = min(listing.offers, key=lambda offer: offer.amount or 0)
-    approved = await shipper.offers.approve(cheapest)
-    assert approved.contact is not None
-    say("shipper", f"approves {cheapest.amount}, by {approved.contact.name}")
+def counted(sandbox: Exchange, prices: Mapping[int, Decimal | None], bot: Program) -> Counter[str]:
+    """Count what the exchange has logged, and what the bot has printed."""
+    offers = Counter(record.offer.request for record in sandbox.audit_log.offers)
+    wrong = [record for record in sandbox.audit_log.offers if record.offer.amount != prices[record.offer.request]]
+    return Counter({
+        "requests": len(prices),
+        "offers": offers.total(),
+        "duplicates": offers.total() - len(offers),
+        "missed": len({request for request, price in prices.items() if price is not None} - offers.keys()),
+        "wrong prices": len(wrong),
+        "replies lost": sum(call.fault is not None for call in sandbox.audit_log.calls_to("POST", SUBMIT)),
+        "dead letters": bot.count_lines("is dead"),
+        "selections reported": bot.count_lines("was selected"),
+        "exit status": bot.exit_status,
+    })  # fmt: skip
 
 
-@attrs.frozen(kw_only=True)
-class Kept:
-    """Content of the bot's file.
-
-    Attributes:
-        delivered: Requests that reached a handler.
-        retries: Attempts beyond the first ones.
-        dead: Requests of dead letters.
-        open: Number of deliveries that are neither done nor dead.
-        offers: Number of offers in the ledger, by state.
-    """
-
-    delivered: frozenset[int | None]
-    retries: int
-    dead: frozenset[int | None]
-    open: int
-    offers: Mapping[str, int]
-
-    @classmethod
-    def of(cls, path: Path, url: str) -> Self:
-        store = SQLiteStore(path)
-        try:
-            work = store.open(Binding(url, "forwarder@demo.example", "bot"), lease=60)
-            done, dead = work.deliveries(state="done"), work.deliveries(state="dead")
-            return cls(
-                delivered=frozenset(delivery.index for delivery in [*done, *dead]),
-                retries=sum(delivery.attempts - 1 for delivery in [*done, *dead]),
-                dead=frozenset(delivery.index for delivery in dead),
-                open=len(work.deliveries(state="ready")) + len(work.deliveries(state="claimed")),
-                offers=Counter(effect.state for effect in work.effects() if effect.key.startswith("offer:")),
-            )
-        finally:
-            store.close()
-
-
-@attrs.frozen(kw_only=True)
-class Counts:
-    """Counts at the end; `broken()` names the promises that were not kept."""
-
-    requests: int
-    offers: int
-    duplicates: int
-    missed: int
-    wrong_prices: int
-    lost_answers: int
-    in_doubt: int
-    unfinished: int
-    retries: int
-    dead_letters: int
-    selections_reported: int
-    exit_status: int
-
-    @classmethod
-    def of(
-        cls, sandbox: Exchange, prices: Mapping[int, Decimal | None], kept: Kept, *, reported: int, status: int
-    ) -> Self:
-        audit_log = sandbox.audit_log
-        ours = [record.offer for record in audit_log.offers if record.account == sandbox.forwarder.email]
-        offered = {offer.request for offer in ours}
-        published = {publication.request for publication in audit_log.publications}
-        to_be_offered_on = {request for request in published if prices[request] is not None}
-        return cls(
-            requests=len(published),
-            offers=len(ours),
-            duplicates=len(ours) - len(offered),
-            missed=len(published - kept.delivered) + len(to_be_offered_on - offered - kept.dead),
-            wrong_prices=sum(offer.amount != prices[offer.request] for offer in ours),
-            lost_answers=sum(call.fault is not None for call in audit_log.calls_to("POST", SUBMIT)),
-            in_doubt=sum(kept.offers.values()) - kept.offers.get("confirmed", 0),
-            unfinished=kept.open,
-            retries=kept.retries,
-            dead_letters=len(kept.dead),
-            selections_reported=reported,
-            exit_status=status,
-        )
-
-    def broken(self) -> list[str]:
-        never = ("duplicates", "missed", "wrong_prices", "in_doubt", "unfinished", "exit_status")
-        # These show that the failures did happen.
-        exactly = {"selections_reported": 1, "dead_letters": 1, "lost_answers": 3, "offers": self.requests - 1}
-        wanted = {**dict.fromkeys(never, 0), **exactly}
-        broken = [
-            f"{name} is {getattr(self, name)}, not {value}"
-            for name, value in wanted.items()
-            if getattr(self, name) != value
-        ]
-        return broken if self.retries else [*broken, "nothing was retried"]
-
-
-def verdict(counts: Counts) -> int:
+def verdict(counts: Mapping[str, int]) -> int:
     """Print the counts, and return the exit status."""
+    # The lost replies and the dead letter show that the failures did happen.
+    wanted = dict.fromkeys(("duplicates", "missed", "wrong prices", "exit status"), 0)
+    wanted |= {"selections reported": 1, "dead letters": 1, "replies lost": 3, "offers": counts["requests"] - 1}
     print()
-    for name, count in attrs.asdict(counts).items():
-        print(f"{name.replace('_', ' '):>17} | {count:>3}")
-    broken = counts.broken()
-    print("\nBROKEN: " + "; ".join(broken) if broken else "\nEvery promise was kept.")
+    for name, count in counts.items():
+        print(f"{name:>19} | {count:>3}")
+    broken = [f"{name} is {counts[name]}, not {value}" for name, value in wanted.items() if counts[name] != value]
+    print(f"\nBROKEN: {'; '.join(broken)}" if broken else "\nEvery promise was kept.")
     return int(bool(broken))
 
 
-def note(what: str) -> None:
-    print(f"\n-- {what}")
+def say(who: str, what: str) -> None:
+    print(f"{who:>11} | {what}", flush=True)
+
+
+class Program:
+    """The bot in a process of its own, which takes its exchange from the environment.
+
+    Attributes:
+        lines: Every line that it printed.
+        exit_status: 0 if every requested stop ended well.
+    """
+
+    def __init__(self, store: str, url: str, sandbox: Exchange) -> None:
+        self.lines: list[str] = []
+        self.exit_status = 0
+        self._store = store
+        account = {"URL": url, "EMAIL": sandbox.forwarder.email, "PASSWORD": sandbox.forwarder.password}
+        self._environment = os.environ | {f"FREIGHT_EXCHANGE_{name}": value for name, value in account.items()}
+        self._process: Process | None = None
+        self._reading: asyncio.Task[None]
+
+    def count_lines(self, words: str) -> int:
+        return sum(words in line for line in self.lines)
+
+    async def starts(self) -> None:
+        self._process = process = await asyncio.create_subprocess_exec(
+            sys.executable, __file__, self._store, stdout=PIPE, stderr=STDOUT, env=self._environment
+        )
+        say("bot", f"process {process.pid} starts")
+        self._reading = asyncio.create_task(self._read(process))
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition while the program runs."""
+        async with asyncio.timeout(60):
+            while not condition():
+                if self._process is None or self._process.returncode is not None:
+                    raise RuntimeError("the bot has ended by itself")
+                await asyncio.sleep(0.02)
+
+    async def drains(self) -> None:
+        """Stop it as a supervisor does."""
+        assert self._process is not None
+        self._process.terminate()
+        self.exit_status |= await self._ended(self._process)
+
+    async def dies(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._ended(self._process)
+
+    async def _ended(self, process: Process) -> int:
+        async with asyncio.timeout(60):
+            status = await process.wait()
+            await self._reading
+        say("bot", f"process {process.pid} is gone, with status {status}")
+        return status
+
+    async def _read(self, process: Process) -> None:
+        assert process.stdout is not None
+        while line := (await process.stdout.readline()).decode().rstrip():
+            say("bot", line)
+            self.lines.append(line)
+
+
+class FlakyPrices(Prices):
+    """Prices that fail once for each request by air, and always for violins."""
+
+    def __init__(self, tariff: Tariff) -> None:
+        super().__init__(tariff)
+        self._asked: set[int] = set()
+
+    async def quote(self, request: RateRequest) -> Quote | NoQuote:
+        if request.commodity == POISON:
+            raise ValueError("the tariff does not know what a violin is")
+        if request.type == "Air Freight" and request.index not in self._asked:
+            self._asked.add(request.index)
+            raise ConnectionError("the tariff hung up")
+        return await super().quote(request)
+
+
+async def shared() -> AsyncIterator[FlakyPrices]:
+    yield FlakyPrices(Tariff.read(TARIFF, weight_per=WEIGHT_PER))
+
+
+def run_bot(store: str) -> None:
+    handler = logging.StreamHandler(sys.stdout)
+    handler.format = lambda record: shorten(record.getMessage(), 160)  # type: ignore[method-assign]  # one line
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    second = timedelta(seconds=1)
+    bot = Bot(store=store, lifespan=shared, start="backfill", interval=second, selection_interval=second, settle=second)
+    bot.include(router)
+    bot.run()
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    if sys.argv[1:]:
+        run_bot(sys.argv[1])
+    else:
+        sys.exit(asyncio.run(main()))

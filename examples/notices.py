@@ -28,6 +28,7 @@ import httpx
 from freight_exchange import Bid, Bot, Context, Offer, OfferEvent, RetryLater, Router
 
 REQUIRED = ("NOTICE_WEBHOOK", "NOTICE_SECRET", "NOTICE_FROM", "NOTICE_TO")
+SMTP_PORT = 25
 
 router = Router()
 
@@ -39,46 +40,30 @@ class Notices:
     client: httpx.AsyncClient
     webhook: str
     secret: str = field(repr=False)
-    smtp_host: str
-    smtp_port: int
+    smtp: str
     sender: str
     recipient: str
-
-
-# A forwarder's own offer was selected.
 
 
 @router.on_selected(id="mail")
 async def mail_selection(bid: Bid, ctx: Context, notices: Notices) -> None:
     contact = "unknown" if bid.contact is None else f"{bid.contact.name} <{bid.contact.email}>"
-    price = f"{bid.amount} {await currency_code(ctx, bid.currency)}"
-    text = f"Request {bid.ref_id or bid.index} at {price} is ours.\nContact: {contact}\n"
+    text = f"Request {bid.ref_id or bid.index} at {await price(ctx, bid)} is ours.\nContact: {contact}\n"
     await send_mail(notices, f"selected-{bid.index}", f"Won: {bid.commodity}, {bid.origin} to {bid.destination}", text)
 
 
 @router.on_selected(id="webhook")
 async def post_selection(bid: Bid, ctx: Context, notices: Notices) -> None:
-    contact = None if bid.contact is None else {"name": bid.contact.name, "email": bid.contact.email}
-    currency = await currency_code(ctx, bid.currency)
-    notice = {
-        "event": "selected",
-        "request": bid.index,
-        "amount": str(bid.amount),
-        "currency": currency,
-        "contact": contact,
-    }
+    contact = None if bid.contact is None else bid.contact.email
+    notice = {"event": "selected", "request": bid.index, "price": await price(ctx, bid), "contact": contact}
     await call_webhook(notices, f"selected-{bid.index}", notice)
-
-
-# An offer came in on a shipper's own request.
 
 
 @router.on_offer(id="mail offer")
 async def mail_offer(offer: Offer, ctx: Context, notices: Notices) -> None:
     assert isinstance(ctx.event, OfferEvent)
     request = ctx.event.listing
-    price = f"{offer.amount} {await currency_code(ctx, offer.currency)}"
-    text = f"Offer {offer.id} on request {request.ref_id or request.index}: {price}, {offer.terms or 'no terms'}.\n"
+    text = f"Offer {offer.id} on request {request.ref_id}: {await price(ctx, offer)}, {offer.terms or 'no terms'}.\n"
     subject = f"Offer: {request.commodity}, {request.origin} to {request.destination}"
     await send_mail(notices, f"offer-{offer.id}", subject, text)
 
@@ -86,31 +71,27 @@ async def mail_offer(offer: Offer, ctx: Context, notices: Notices) -> None:
 @router.on_offer(id="webhook offer")
 async def post_offer(offer: Offer, ctx: Context, notices: Notices) -> None:
     assert isinstance(ctx.event, OfferEvent)
-    notice = {
-        "event": "offer",
-        "request": ctx.event.request,
-        "offer": offer.id,
-        "amount": str(offer.amount),
-        "currency": await currency_code(ctx, offer.currency),
-    }
+    notice = {"event": "offer", "request": ctx.event.request, "offer": offer.id, "price": await price(ctx, offer)}
     await call_webhook(notices, f"offer-{offer.id}", notice)
 
 
-async def currency_code(ctx: Context, currency: int | None) -> str | None:
-    """Return the code of a currency, which offers name by its index at this exchange."""
-    return None if currency is None else (await ctx.exchange.currencies.get(currency)).code
+async def price(ctx: Context, offer: Bid | Offer) -> str:
+    """Return the amount with the code of its currency, which offers name by its index at this exchange."""
+    code = "?" if offer.currency is None else (await ctx.exchange.currencies.get(offer.currency)).code
+    return f"{offer.amount} {code}"
 
 
 async def send_mail(notices: Notices, key: str, subject: str, text: str) -> None:
     """Send a mail. Each attempt has the same `Message-ID`, made of the key."""
     message = EmailMessage()
     message["From"], message["To"] = notices.sender, notices.recipient
-    message["Subject"] = one_line(subject)
+    message["Subject"] = " ".join(subject.split())  # a line break in another party's text must not add a header
     message["Message-ID"] = f"<{key}@{notices.sender.partition('@')[2]}>"
     message.set_content(text)
 
     def deliver() -> None:
-        with smtplib.SMTP(notices.smtp_host, notices.smtp_port, timeout=20) as server:
+        host, _, port = notices.smtp.partition(":")
+        with smtplib.SMTP(host, int(port or SMTP_PORT), timeout=20) as server:
             server.send_message(message)
 
     await anyio.to_thread.run_sync(deliver, abandon_on_cancel=True)
@@ -118,18 +99,14 @@ async def send_mail(notices: Notices, key: str, subject: str, text: str) -> None
 
 async def call_webhook(notices: Notices, key: str, notice: Mapping[str, object]) -> None:
     """Post a notice. Each attempt has the same key: the receiver ignores one that it has seen."""
-    body = json.dumps(notice).encode()
-    timestamp = str(int(time.time()))
-    reply = await notices.client.post(
-        notices.webhook,
-        content=body,
-        headers={
-            "Content-Type": "application/json",
-            "Idempotency-Key": key,
-            "X-Timestamp": timestamp,
-            "X-Signature": signature(notices.secret, timestamp, body),
-        },
-    )
+    body, timestamp = json.dumps(notice).encode(), str(int(time.time()))
+    headers = {
+        "Content-Type": "application/json",
+        "Idempotency-Key": key,
+        "X-Timestamp": timestamp,
+        "X-Signature": signature(notices.secret, timestamp, body),
+    }
+    reply = await notices.client.post(notices.webhook, content=body, headers=headers)
     if reply.status_code == 429:
         raise RetryLater(timedelta(minutes=1), "the receiver limits the rate")
     reply.raise_for_status()
@@ -140,24 +117,11 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
     return hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
-def one_line(text: str) -> str:
-    """Remove line breaks: another party's text must not add a header."""
-    return " ".join(text.split())
-
-
 async def from_environment() -> AsyncIterator[Notices]:
     """Open the resources that the handlers share, once for the life of the bot."""
-    host, _, port = os.environ.get("NOTICE_SMTP", "localhost:25").partition(":")
+    webhook, secret, sender, recipient = (os.environ[name] for name in REQUIRED)
     async with httpx.AsyncClient(timeout=20, trust_env=False) as client:
-        yield Notices(
-            client=client,
-            webhook=os.environ["NOTICE_WEBHOOK"],
-            secret=os.environ["NOTICE_SECRET"],
-            smtp_host=host,
-            smtp_port=int(port or 25),
-            sender=os.environ["NOTICE_FROM"],
-            recipient=os.environ["NOTICE_TO"],
-        )
+        yield Notices(client, webhook, secret, os.environ.get("NOTICE_SMTP", "localhost"), sender, recipient)
 
 
 def main(arguments: Sequence[str]) -> None:

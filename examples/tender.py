@@ -46,14 +46,14 @@ async def gone(offer: Offer, ctx: Context) -> None:
     ctx.log.warning("offer %s of %s is gone", offer.id, offer.amount)
 
 
-def main(store: str, interval: timedelta = timedelta(seconds=30)) -> None:
+def main(store: str) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    bot = Bot(store=store, interval=interval)
+    bot = Bot(store=store, interval=timedelta(seconds=30))
     bot.include(router)
     bot.run()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
+    if len(sys.argv) != 2:
         sys.exit("name the file of the bot: python examples/tender.py tender.db")
-    main(sys.argv[1], *(timedelta(seconds=float(seconds)) for seconds in sys.argv[2:]))
+    main(sys.argv[1])

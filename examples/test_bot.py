@@ -21,25 +21,9 @@ from freight_exchange.testing import FAILPOINTS, FAULTS, Cargo, Sandbox, virtual
 
 pytestmark = pytest.mark.anyio
 
-TILES = Cargo(
-    commodityname="Ceramic tiles",
-    destination="Long Beach",
-    quantity=20,
-    length=Decimal("1.2"),
-    width=1,
-    height=Decimal("0.9"),
-    weight=640,
-)
-WATCHES = Cargo(
-    commodityname="Watches",
-    requesttype="Air Freight",
-    destination="Chicago",
-    quantity=10,
-    length=Decimal("0.4"),
-    width=Decimal("0.3"),
-    height=Decimal("0.2"),
-    weight=6,
-)
+TILES = Cargo(destination="Long Beach", quantity=20, width=1, height=Decimal("0.9"), weight=640)
+CARTON: dict[str, Any] = {"length": Decimal("0.4"), "width": Decimal("0.3"), "height": Decimal("0.2"), "weight": 6}
+WATCHES = Cargo(requesttype="Air Freight", destination="Chicago", quantity=10, **CARTON)
 # 21.6 cubic metres weigh less than 21.6 tonnes: 21.6 x 62.40 + 45.
 TILES_BY_SEA = Decimal("1392.84")
 # Ten cartons of 6 kg, 4 kg each by volume: 60 kg x 5.10 + 45.

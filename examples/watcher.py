@@ -1,8 +1,7 @@
 """Watcher that prints each request once, even if it is killed: `python examples/watcher.py watcher.db`.
 
-It begins with the requests that are listed already, then waits for new ones; Ctrl-C ends it. An optional second
-argument is the number of seconds between scans. The exchange and the account come from the environment:
-FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL, FREIGHT_EXCHANGE_PASSWORD.
+It begins with the requests that are listed already, then waits for new ones; Ctrl-C ends it. The exchange and the
+account come from the environment: FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL, FREIGHT_EXCHANGE_PASSWORD.
 """
 
 from __future__ import annotations
@@ -10,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from datetime import timedelta
 
 from freight_exchange import FreightExchange, FreightExchangeError, Gap, RequestEvent
 
 
-async def main(store: str, interval: timedelta) -> None:
-    async with FreightExchange() as exchange, exchange.watch(store=store, start="backfill", interval=interval) as feed:
+async def main(store: str) -> None:
+    async with FreightExchange() as exchange, exchange.watch(store=store, start="backfill") as feed:
         print("watching for requests", flush=True)
         async for event in feed:  # pulling the next event acknowledges this one
             match event:
@@ -32,15 +30,10 @@ async def main(store: str, interval: timedelta) -> None:
 
 def run(arguments: Sequence[str]) -> str | None:
     """Run the program; return the sentence that ends it with status 1, or `None`."""
-    usage = "name a file, and the seconds between scans if not 30: python examples/watcher.py watcher.db 30"
-    if len(arguments) not in (1, 2):
-        return usage
+    if len(arguments) != 1:
+        return "name a file for the watcher: python examples/watcher.py watcher.db"
     try:
-        interval = timedelta(seconds=float(arguments[1]) if len(arguments) == 2 else 30.0)
-    except (ValueError, OverflowError):
-        return usage
-    try:
-        asyncio.run(main(arguments[0], interval))
+        asyncio.run(main(arguments[0]))
     except FreightExchangeError as error:
         return str(error)
     except KeyboardInterrupt:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import logging
 import os
 import zlib
 from collections import Counter
@@ -19,7 +18,6 @@ import pytest
 
 from freight_exchange.platform import clock
 from freight_exchange.testing import virtual_time_options
-from freight_sandbox.server import LOGGER
 
 # A browser's tests need what only `make browser` installs.
 collect_ignore = [] if find_spec("playwright") else ["browser"]
@@ -32,16 +30,6 @@ hypothesis.settings.load_profile("project")
 
 _BACKENDS: Final = ("asyncio", "trio")
 _GC_THRESHOLDS: Final = (50_000, 20, 20)
-
-
-class Loud(logging.Handler):
-    """Logging handler that fails the test in which the sandbox's server logs a bug, which clients see only as a 500."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        raise AssertionError(record.getMessage())
-
-
-logging.getLogger(LOGGER).addHandler(Loud())
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -33,6 +33,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -152,20 +153,65 @@ TOOLS: Final = "honest tools"
 
 
 def _write_as_read(rule_of: Any) -> Any:
-    return lambda error, cause, kind, policy: rule_of(
-        error, cause, type(kind)("read") if kind.value == "write" else kind, policy
+    return lambda error, kind, policy: rule_of(error, type(kind)("read") if kind.value == "write" else kind, policy)
+
+
+def _unstopped(trace: Any) -> Any:
+    def call(self: Any, event: str, info: Any) -> Any:
+        self._call.stopped = False
+        return trace(self, event, info)
+
+    return call
+
+
+def _unhanded(send: Any) -> Any:
+    def call(self: Any, call: Any, request: Any) -> Any:
+        call.handed = False
+        return send(self, call, request)
+
+    return call
+
+
+def _unproven(translated: Any) -> Any:
+    def translate(self: Any, error: Any, call: Any, trace: Any) -> Any:
+        call.began, trace.failure = False, error
+        return translated(self, error, call, trace)
+
+    return translate
+
+
+def _slot_lost(_: Any) -> Any:
+    async def wait(self: Any, call: Any, request: Any, call_next: Any) -> Any:
+        await self._slots.acquire()
+        return await call_next(call, request)
+
+    return wait
+
+
+def _renewed_alone(renew: Any) -> Any:
+    async def wait(self: Any, old: int, reason: Any) -> Any:
+        self._lock = names(renew)["anyio"].Lock()
+        return await renew(self, self._generation, reason)
+
+    return wait
+
+
+def _untied(self: Any) -> Any:
+    yield
+
+
+def _any_version(finish: Any) -> Any:
+    def call(db: Any, effect: Any, **conditions: Any) -> Any:
+        (version,) = db.run("SELECT version FROM effect WHERE id = :id", id=effect.id).fetchone()
+        return finish(db, attrs.evolve(effect, version=version), **conditions)
+
+    return call
+
+
+def _without_statuses(is_shown: Any) -> Any:
+    return lambda self, listing, known: is_shown(
+        self, attrs.evolve(listing, offers=tuple(attrs.evolve(one, status=None) for one in listing.offers)), known
     )
-
-
-def _withdraw(self: Any) -> Any:
-    row = self._lookups.next_row()
-    self._lookups.close(row.index)
-    return self._journal.record_withdrawal(row, self._clock.read())
-
-
-async def _send_again(self: Any, records: Any, *, wait: float) -> None:
-    for record in records:
-        await self._repository.advance(record, "intent")
 
 
 def _shielded(call: Any) -> Any:
@@ -176,233 +222,246 @@ def _shielded(call: Any) -> Any:
     return wait
 
 
+def _shared_as_it_is(read: Any) -> Any:
+    async def wait(self: Any, key: Any, listing: Any) -> Any:
+        shared = self._by_key.get(key)
+        return shared.result if shared is not None and shared.number else await read(self, key, listing)
+
+    return wait
+
+
 _WRITES: Final = "calls/test_writes.py"
+_RECONCILE: Final = "calls/test_reconcile.py"
 _CONNECTIONS: Final = "calls/test_connections.py"
 _LOGIN: Final = "calls/test_login.py"
 _SECRETS: Final = "calls/test_secrets.py"
 _PAGING: Final = ("calls/test_paging.py", "model/test_paging.py")
-_WATCHER: Final = "unit/feed/watcher"
-_STARTS: Final = f"{_WATCHER}/test_starts.py"
-_RULES: Final = f"{_WATCHER}/test_watcher.py::"
-_EVENTS: Final = f"{_WATCHER}/test_rules.py::"
-_OFFERS: Final = "unit/bot/offers"
-_CRASHES: Final = f"{_OFFERS}/test_crashes.py::test_crash_at_failpoint_changes_nothing_for_shipper"
-_DELIVERY: Final = "unit/bot/delivery"
-_PROCESS: Final = "unit/bot/runtime/process"
-_POSTGRES: Final = "unit/store/postgres"
-_TAKE_OVER: Final = f"{_POSTGRES}/fleet/test_fleet.py::TestTakeOver"
+_REQUESTS: Final = "watch/test_requests.py"
+_READING: Final = "watch/test_reading.py"
+_RULE: Final = f"{_REQUESTS}::test_rule"
+_LEDGER: Final = "bot/test_ledger.py"
+_DOUBTS: Final = "bot/test_doubts.py"
+_ANSWERS: Final = "bot/test_answers.py"
 
 # fmt: off
 _CALLS: Final = (
-    Mutant("write-sent-again-after-it-began", TWICE, {"in_doubt": returns(False), "rule_of": _write_as_read}),
+    Mutant("write-sent-again-after-it-began", TWICE, {"Call.in_doubt": returns(False), "rule_of": _write_as_read}),
     Mutant("write-sent-again-after-a-failure-reply", TWICE, {"rule_of": _write_as_read}),
-    Mutant("deadline-denies-a-write-that-began", TWICE,
-           {"Deadline._error": lambda _: lambda *_: public("DeadlineExceededError")("nothing took effect")}),
+    Mutant("deadline-denies-a-write-that-began", TWICE, {"Call.in_doubt": returns(False)}),
     Mutant("write-of-a-foreign-transport-counts-as-unsent", TWICE,
-           {"SendProgress.record_send": after(lambda self: setattr(self, "_handed", False))},
+           {"Network._translated": _unproven},
            (_WRITES, "calls/test_http_clients.py")),
-    Mutant("given-up-write-begins", TWICE, {"SendProgress.abandon": returns(None)},
-           ("calls/test_cancellation.py", "calls/test_deadlines.py")),
-    Mutant("send-limit-ignored", TWICE, {"SendLimit.is_over": returns(False)}, (f"{_OFFERS}/test_send_window.py",)),
-    Mutant("write-on-a-kept-connection", TWICE, {"own_pools.pool": lambda pool: lambda keepalive, *, writes:
-           pool(5.0 if writes else keepalive, writes=writes)},
-           (_CONNECTIONS,)),
-    Mutant("kernel-sends-for-minutes", TWICE, {"_SEND_TIMEOUT": becomes(())},
-           (_CONNECTIONS,)),
+    Mutant("given-up-write-begins", TWICE, {"_Trace.__call__": _unstopped},
+           ("calls/test_http_clients.py", "calls/test_connections.py")),
+    Mutant("send-limit-ignored", TWICE, {"SendLimit.is_over": returns(False)},
+           (f"{_DOUBTS}::test_nothing_is_sent_after_the_window",)),
+    Mutant("write-on-a-kept-connection", TWICE, {"Connections.send": given(fresh=False)}, (_CONNECTIONS,)),
+    Mutant("kernel-sends-for-minutes", TWICE, {"_SOCKET_OPTIONS": becomes([])}, (_CONNECTIONS,)),
     Mutant("reply-about-another-write-is-its-success", TWICE, {"check_reply": returns(None)},
            (_WRITES, "calls/test_endpoints.py")),
-    Mutant("middleware-sends-a-write-twice", TWICE, {"guard_middleware": lambda _: lambda layer: layer},
-           ("calls/test_hooks.py",)),
-    Mutant("absence-proven-by-one-reading", TWICE,
-           {"reconcile/_settle": lambda settle: lambda search, _: search(names(settle)["SearchExtent"].COMPLETE)},
-           (_WRITES, "unit/endpoints/reconcile")),
-    Mutant("absence-proven-beside-unreadable-rows", TWICE, {"_despite_gaps": lambda _: lambda strict, lenient: lenient},
-           ("unit/endpoints/reconcile/test_reconcile.py",)),
+    Mutant("middleware-sends-a-write-twice", TWICE, {"Network.__call__": _unhanded}, ("calls/test_hooks.py",)),
+    Mutant("absence-proven-by-one-reading", TWICE, {"reconcile/_settle": lambda _: lambda read, settle: read(True)},
+           (_RECONCILE,)),
+    Mutant("absence-proven-beside-unreadable-rows", TWICE, {"_cautious": lambda _: lambda found, is_complete: found},
+           (_RECONCILE,)),
+    Mutant("one-view-of-the-bids-proves-absence", TWICE, {"_VIEWS": becomes((None,))}, (_RECONCILE,)),
+    Mutant("stale-reading-is-shared", TWICE, {"Readings.read": _shared_as_it_is}, (_RECONCILE,)),
     Mutant("sweep-complete-without-agreement", TWICE, {"Sweep._end_round": given(agrees=True)}, _PAGING),
     Mutant("short-page-ends-a-listing", MISSED, {"Pass.take": after(
         lambda self, keys: setattr(self, "ended", self.ended or len(keys) < self.size)
     )}, _PAGING),
-    Mutant("object-without-its-collection-is-empty", MISSED, {"decoder/_collection": lambda read: lambda data, name:
+    Mutant("object-without-its-collection-is-empty", MISSED, {"wire/_collection": lambda read: lambda data, name:
            read({name: []} | data if isinstance(data, dict) else data, name)}, ("unit/test_decoding.py",)),
     Mutant("unreadable-row-hides-its-page", MISSED,
-           {"_one_by_one": yields(lambda rows: rows._replace(records=()) if rows.broken else rows)},
+           {"decode_rows": yields(lambda rows: rows._replace(records=()) if rows.broken else rows)},
            ("unit/test_decoding.py",)),
-    Mutant("no-deadline", HANG, {"Deadline.__call__": lambda _: lambda self, request, call_next: call_next(request)}),
-    Mutant("ended-call-keeps-its-slot", HANG, {"_Slots.release": returns(None)}, ("calls/test_cancellation.py",)),
-    Mutant("reply-of-any-size", HANG, {"Body._keep": lambda _: lambda self, data: self._body.extend(data)},
-           ("calls/test_bodies.py",)),
-    Mutant("login-for-each-caller", STORM,
-           {"TokenRefresh._refreshed": lambda _: lambda self, reason: self._start(reason).wait()}, (_LOGIN,)),
-    Mutant("rejected-password-tried-again", STORM, {"LoginBackoff.check_credentials": returns(None)}, (_LOGIN,)),
-    Mutant("retries-without-a-budget", STORM, {"RetryBudget.allows": returns(True)}, ("calls/test_retries.py",)),
-    Mutant("retry-after-ignored", STORM, {"retry_after/retry_after": returns(None)}),
-    Mutant("secret-in-repr", LEAKED, {"Secret.__repr__": lambda _: lambda self: self._value},
-           (_SECRETS,)),
-    Mutant("secret-cut-before-it-is-masked", LEAKED, {"Redactor.without_half": lambda _: lambda self, cut: cut},
+    Mutant("no-deadline", HANG,
+           {"Deadline.__call__": lambda _: lambda self, call, request, call_next: call_next(call, request)}),
+    Mutant("ended-call-keeps-its-slot", HANG, {"Slots.__call__": _slot_lost}, ("calls/test_cancellation.py",)),
+    Mutant("reply-of-any-size", HANG, {"json/MAX_BODY": becomes(10**12)}, ("calls/test_bodies.py",)),
+    Mutant("login-for-each-caller", STORM, {"Token._renew": _renewed_alone}, (_LOGIN,)),
+    Mutant("rejected-password-tried-again", STORM,
+           {"Token._refused": after(lambda self, *_: setattr(self, "_held_until", 0.0))}, (_LOGIN,)),
+    Mutant("retries-without-a-budget", STORM, {"rule_of": yields(lambda rule: attrs.evolve(rule, cost=0))},
+           ("calls/test_retries.py",)),
+    Mutant("retry-after-ignored", STORM, {"replies/retry_after": returns(None)}),
+    Mutant("calls-not-held-after-a-429", STORM, {"Brake._wait": returns(None)}, ("calls/test_retries.py",)),
+    Mutant("secret-in-repr", LEAKED, {"Secret.__repr__": lambda _: lambda self: self._value}, (_SECRETS,)),
+    Mutant("secret-cut-before-it-is-masked", LEAKED, {"Redactor.text": lambda _: lambda self, text, size="":
+           self.masked(text[:8192])}, (_SECRETS, "calls/test_errors.py")),
+    Mutant("secret-kept-in-records", LEAKED, {"Redactor.without_secrets": lambda _: lambda self, value, content: value},
            (_SECRETS,)),
     Mutant("http-libraries-log-secrets", LEAKED, {"_mask_record": returns(True)}, (_SECRETS,)),
-    Mutant("password-over-plain-http", LEAKED, {"settings/_is_loopback": returns(True)}, ("unit/test_settings.py",)),
-    Mutant("number-read-as-a-float", RECORDS, {"scalars/number": yields(lambda value: value and Decimal(float(value)))},
+    Mutant("password-over-plain-http", LEAKED, {"config/_is_loopback": returns(True)}, ("unit/test_config.py",)),
+    Mutant("number-read-as-a-float", RECORDS, {"codec/number": yields(lambda value: value and Decimal(float(value)))},
            ("unit/test_decoding.py",)),
 )
 
 _WATCH: Final = (
-    Mutant("no-allowance-for-late-updates", MISSED, {
-        "window_for": lambda window_for: lambda elapsed, allowance, scan_time: window_for(elapsed, 0.0, scan_time),
-        "is_covered": lambda is_covered: lambda window, elapsed, allowance: is_covered(window, elapsed, 0.0),
-    }, (f"{_RULES}test_rule_1_each_window_covers_the_watermarks_age_the_allowance_and_a_scan",)),
-    Mutant("window-not-checked-after-the-scan", MISSED, {"is_covered": returns(True)},
-           (f"{_RULES}test_rule_1_scan_whose_window_slid_past_the_watermark_is_repeated_with_a_wider_one",)),
-    Mutant("watermark-at-the-end-of-a-scan", MISSED, {"ScanJournal.record_page": lambda record: lambda
-           self, scan, page, sent, received: (scan.scanner.ended and scan.__setattr__("began", received),
-                                              record(self, scan, page, sent, received))[1]},
-           (f"{_RULES}test_rule_1_watermark_is_when_page_0_was_requested",)),
+    Mutant("no-allowance-for-late-updates", MISSED,
+           {"Poller.__init__": after(lambda self, *_: setattr(self, "_allowance", 0.0))},
+           (f"{_RULE}[asyncio-an update that is shown within the allowance]",)),
+    Mutant("window-not-checked-after-the-scan", MISSED, {"State.reaches": returns(True)},
+           (f"{_REQUESTS}::test_scan_whose_window_slid_past_the_watermark_is_repeated_wider",)),
+    Mutant("watermark-at-the-end-of-a-scan", MISSED, {"Poller._after": lambda after: lambda self, scan, *, moved:
+           (setattr(scan, "began", self._clock.read()), after(self, scan, moved=moved))[1]},  # type: ignore[func-returns-value]
+           (f"{_READING}::test_watermark_is_when_the_first_page_was_requested",)),
     Mutant("wall-clock-alone-gives-the-age", MISSED,
            {"max_elapsed": lambda _: lambda earlier, later: max(0.0, later.wall - earlier.wall)},
            ("unit/platform/test_clock.py",)),
-    Mutant("partial-scan-moves-the-watermark", MISSED, {"StateRules.advance": given(is_covering=True)},
-           ("unit/feed/scanning/test_journal.py::test_scan_that_fails_after_its_first_page_does_not_move_the_watermark",)),
-    Mutant("page-committed-in-pieces", MISSED, {"connection/transaction": lambda transaction: names(transaction)
-           ["contextlib"].contextmanager(lambda connection, path: iter([None]))},
-           ("model/test_models.py",)),
-    Mutant("pages-read-once-while-rows-move", MISSED,
-           {"WindowWalk._reach_end": lambda _: lambda self, last_page: setattr(self, "ended", True)},
-           ("unit/feed/core/planning/test_scanner.py::test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen",)),
-    Mutant("no-deep-scans", MISSED, {"due_tier": lambda due_tier: lambda *_: names(due_tier)["NARROW"]},
-           (f"{_RULES}test_rule_5_request_shown_too_late_for_narrow_scans_is_found_by_deep_ones",)),
+    Mutant("partial-scan-moves-the-watermark", MISSED, {"Poller._commit": given(is_end=True)},
+           (f"{_READING}::test_scan_that_fails_half_way_moves_no_watermark_and_delivers_its_events",)),
+    Mutant("page-committed-in-pieces", MISSED, {"SQLite.transaction": lambda _: _untied}, ("model/test_models.py",)),
+    Mutant("pages-read-once-while-rows-move", MISSED, {"_MOST_PASSES": becomes(1)},
+           (f"{_REQUESTS}::test_rows_that_move_while_pages_are_read_are_not_missed",)),
+    Mutant("short-snapshot-is-the-end", MISSED, {"Snapshot.take": after(
+        lambda self, keys: self.__dict__.update(ended=True, is_cut=False)
+    )}, (_REQUESTS,)),
+    Mutant("no-deep-scans", MISSED, {"Poller._plan_deep": returns(None)},
+           (f"{_RULE}[asyncio-an update that is shown later than the allowance, within five minutes]",)),
     Mutant("no-deep-scan-at-a-start", MISSED,
-           {"Planner.__init__": after(lambda self, _: setattr(self, "is_fresh", False))},
-           (f"{_RULES}test_rule_5_a_restart_looks_five_days_back",)),
-    Mutant("unreadable-request-untold", MISSED, {"classify": given(broken=())},
-           (f"{_EVENTS}test_rule_7_unreadable_record_is_reported_once_and_before_the_watermark_moves",)),
-    Mutant("gap-untold", MISSED, {"find_gap": lambda _: lambda state, reading: ((), state)}, (_STARTS,)),
-    Mutant("update-untold", MISSED, {"classify/_events_of": lambda events: lambda kind, *rest, **named:
-           iter(()) if kind == "updated" else events(kind, *rest, **named)},
-           (f"{_EVENTS}test_rule_7_new_updated_there_and_back",)),
-    Mutant("old-request-forgotten", TWICE, {"feed_sql/prune": after(
-        lambda connection, *_: connection.execute("DELETE FROM seen WHERE record IS NULL")
-    )}, (f"{_EVENTS}test_rule_8_after_six_days_a_tombstone_is_left",)),
-    Mutant("restart-begins-anew", MISSED, {"State.load": lambda load: lambda *args:
-           attrs.evolve(load(*args), stage="entering")}, (_STARTS,)),
-    Mutant("withdrawn-without-a-look-up", RECORDS, {"WithdrawalCheck._look_up_one": lambda _: _withdraw},
-           (f"{_EVENTS}test_rule_7_request_that_a_look_up_finds_is_not_withdrawn",)),
-    Mutant("denial-without-a-control", RECORDS, {"LookupTrust.begin": given(listed=())},
-           (f"{_WATCHER}/test_look_ups.py::test_look_ups_that_find_nothing_that_is_listed_withdraw_nothing",)),
-    Mutant("offer-gone-without-a-control", RECORDS, {"GoneCheck._finds_listed_offer": returns(True)},
-           ("unit/offer_feed/scanning/test_confirm_gone.py",)),
-    Mutant("event-lost-by-a-reader-that-leaves", MISSED, {"EventQueue.requeue_unacknowledged": returns(None)},
-           ("unit/feed/test_feed_acks.py",)),
-    Mutant("feeds-in-step", STORM, {"pacer/_JITTER": becomes(0.0),
-           "Pacer.begin": after(lambda self, now: setattr(self, "due", now))},
-           (f"{_RULES}test_rule_11_the_first_phase_is_random",)),
-    Mutant("failures-cost-no-pause", STORM, {"Pacer._cost": returns(0.0)},
-           (f"{_RULES}test_rule_11_outage_is_waited_out_with_no_more_requests_than_in_health",)),
+           {"Poller.__init__": after(lambda self, *_: setattr(self, "_is_swept", True))},
+           (f"{_REQUESTS}::test_restart_looks_five_days_back",)),
+    Mutant("unreadable-request-untold", MISSED, {"decide/decide": given(unreadable=())},
+           (f"{_RULE}[asyncio-a row that cannot be read, once, and the others]",)),
+    Mutant("gap-untold", MISSED, {"State.gap": returns(None)},
+           (f"{_REQUESTS}::test_gap_after_six_days_down_is_told_once_with_its_bounds",)),
+    Mutant("update-untold", MISSED, {"decide/_kind": yields(lambda kind: None if kind == "changed" else kind)},
+           (f"{_RULE}[asyncio-a change and its reversal]",)),
+    Mutant("old-request-forgotten", TWICE, {"feeds/prune": after(
+        lambda db, feed, **_: db.run("DELETE FROM item WHERE record IS NULL AND feed = :feed", feed=feed)
+    )}, (f"{_REQUESTS}::test_request_that_is_forgotten_is_not_new_again",)),
+    Mutant("restart-begins-anew", MISSED, {"State.load": lambda load: lambda cls, text, now: load(cls, None, now)},
+           (f"{_REQUESTS}::test_gap_after_six_days_down_is_told_once_with_its_bounds",)),
+    Mutant("withdrawn-without-a-look-up", RECORDS, {"Source.find": returns(()), "Poller._is_trusted": returns(True)},
+           (f"{_RULE}[asyncio-no withdrawal of a request that a look-up finds]",)),
+    Mutant("denial-without-a-control", RECORDS, {"Poller._is_trusted": returns(True)},
+           (f"{_RULE}[asyncio-no withdrawal while look-ups do not find what is listed]",)),
+    Mutant("offer-gone-without-a-control", RECORDS, {"Poller._is_trusted": returns(True)},
+           ("watch/test_offers.py::test_rule[asyncio-no offer as gone while look-ups show no offers]",)),
+    Mutant("partial-listing-withdraws", RECORDS, {"_FEW": becomes(10**9)},
+           (f"{_RULE}[asyncio-no withdrawals for an hour where much is missing]",)),
+    Mutant("filter-of-bids-trusted", RECORDS, {"SelectedBids.sightings": lambda sightings: lambda self, record:
+           sightings(self, attrs.evolve(record, status="Selected"))}, ("watch/test_selected.py",)),
+    Mutant("event-lost-by-a-reader-that-leaves", MISSED, {"EventStream._requeue": returns(None)},
+           (f"{_READING}::test_new_loop_receives_the_unacknowledged_event_again",)),
+    Mutant("feeds-in-step", STORM, {"pace/_JITTER": becomes(0.0),
+           "Pace.begin": after(lambda self, now: setattr(self, "due", now))},
+           (f"{_REQUESTS}::test_first_phase_and_interval_vary",)),
+    Mutant("failures-cost-no-pause", STORM, {"Pace.record_failure": lambda _: lambda self, now, error, *, is_deep=False:
+           (setattr(self, "quiet_until", now + 1.0), setattr(self, "due", now + 1.0), 1.0)[2]},  # type: ignore[func-returns-value]
+           (f"{_REQUESTS}::test_outage_gets_no_more_requests_than_health",)),
+    Mutant("retry-after-ignored-by-feeds", STORM, {
+           "Pace.record_failure": lambda record: lambda self, now, error, *, is_deep=False:
+           record(self, now, type("Plain", (Exception,), {})(), is_deep=is_deep)},
+           (f"{_REQUESTS}::test_retry_after_holds_the_feed",)),
+    Mutant("first-tries-an-interval-apart", HANG,
+           {"Pace.__init__": after(lambda self, *_: setattr(self, "_has_answered", True))},
+           (f"{_REQUESTS}::test_service_that_starts_late_is_found_within_half_a_minute",)),
 )
 
 _BOT: Final = (
-    Mutant("sending-not-recorded", TWICE, {"OfferRepository._put": returns(None)}, (_CRASHES,)),
-    Mutant("offer-of-a-crash-sent-again", TWICE, {"OfferSender.adopt": lambda _: _send_again},
-           (f"{_OFFERS}/test_in_doubt.py::TestDoubt::test_offer_sent_before_crash_is_found_late",)),
+    Mutant("sending-not-recorded", TWICE, {"effects/begin": lambda _: lambda db, binding, effect, *, replaces:
+           attrs.evolve(effect, id=1)}, (f"{_LEDGER}::test_prices_are_ordered_by_their_events",)),
+    Mutant("offer-of-a-crash-sent-again", TWICE, {"_check_none_open": returns(None)},
+           (f"{_DOUBTS}::test_offer_sent_before_a_kill_is_found_late",)),
     Mutant("lost-reply-counts-as-unsent", TWICE,
-           {"outcome_of": yields(lambda outcome: "not sent" if outcome == "unknown" else outcome)}, (_CRASHES,)),
-    Mutant("offer-for-each-handler", TWICE, {"OfferRecord.key": lambda key: lambda self: f"{key(self)}:{self.handler}"},
-           (f"{_OFFERS}/test_ledger.py",)),
-    Mutant("other-price-sent-during-a-doubt", TWICE, {"OfferLedger._check_other_offers": returns(None)},
-           (f"{_OFFERS}/test_revisions.py",)),
-    Mutant("existing-bid-ignored", TWICE, {"ExistingBids.has_unknown_bid": returns(False)},
-           (f"{_OFFERS}/test_existing_bids.py",)),
-    Mutant("unproven-offer-counts-as-absent", TWICE, {"InDoubtResolver._check": yields(
-        lambda result: public("NotApplied")() if isinstance(result, public("StillUnknown")) else result
-    )}, (f"{_OFFERS}/test_parked.py::TestParked::test_after_three_checks",)),
+           {"outcome_of": yields(lambda outcome: "absent" if outcome == "unknown" else outcome)},
+           (f"{_DOUBTS}::TestOutcome::test_taken_offer_is_found_by_one_reading",)),
+    Mutant("offer-for-each-handler", TWICE, {"OfferWrite.plan": given(is_bound=False)},
+           (f"{_LEDGER}::test_prices_are_ordered_by_their_events",)),
+    Mutant("other-price-sent-during-a-doubt", TWICE, {"_check_none_open": returns(None)},
+           (f"{_DOUBTS}::TestOutcome::test_taken_offer_is_found_by_one_reading",)),
+    Mutant("existing-bid-ignored", TWICE, {"unknown_prices": yields(lambda found: found - found)},
+           (f"{_LEDGER}::TestBidsThatAreNotFromTheLedger",)),
+    Mutant("unproven-offer-counts-as-absent", TWICE, {"Ledger._conclude": lambda conclude:
+           lambda self, effect, result, *, is_due: conclude(self, effect, public("NotApplied")()
+           if isinstance(result, public("StillUnknown")) else result, is_due=is_due)}, (f"{_DOUBTS}::TestPerson",)),
     Mutant("absent-offer-sent-for-ever", TWICE, {"_MAX_RESENDS": becomes(10**9)},
-           (f"{_OFFERS}/test_in_doubt.py::TestDoubt::test_offer_listed_late_is_sent_four_times_at_most",)),
-    Mutant("result-written-over-a-newer-doubt", TWICE, {"put_version": lambda _: lambda store, record, *, replaces:
-           store.put_effect(record.to_effect(), expected_state=replaces and replaces.state)},
-           (f"{_OFFERS}/test_newer_doubts.py",)),
-    Mutant("late-reply-dropped", TWICE, {"OfferRepository.record_late": returns(False)},
-           (f"{_OFFERS}/test_late_replies.py",)),
-    Mutant("adopted-offer-looked-for-at-once", TWICE, {"LateWrites.wait": returns(None)},
-           (f"{_OFFERS}/test_taken_over.py",)),
-    Mutant("two-deliveries-of-a-request-at-once", TWICE, {"sqlite/_IS_CLAIMABLE": becomes("1 = 1")},
-           ("unit/store/test_work.py::TestClaim::test_takes_one_delivery_of_a_request_at_a_time",)),
+           (f"{_DOUBTS}::TestOutcome::test_offer_listed_late_is_sent_four_times_at_most",)),
+    Mutant("result-written-over-a-newer-doubt", TWICE, {"effects/finish": _any_version},
+           (f"{_DOUBTS}::test_late_reply_is_a_fact",)),
+    Mutant("late-reply-dropped", TWICE, {"effects/finish": lambda finish: lambda db, effect, *, replaces, owner=None:
+           finish(db, effect, replaces=replaces, owner=effect.owner)}, (f"{_DOUBTS}::test_late_reply_is_a_fact",)),
+    Mutant("adopted-offer-looked-for-at-once", TWICE, {"Ledger.adopt": returns(None)},
+           (f"{_DOUBTS}::test_offer_that_arrives_after_a_kill_is_found",)),
+    Mutant("two-deliveries-of-a-request-at-once", TWICE, {"work/_CLAIM": swapped("earlier.event < one.event", "1 = 0")},
+           ("bot/test_deliveries.py::test_events_of_request_come_in_order",)),
     Mutant("selection-told-again", TWICE,
-           {"selected_bids/_key_of": lambda _: lambda request: f"selected:{request}:{time.monotonic_ns()}"},
-           ("unit/bot/events/test_selected_bids.py",)),
-    Mutant("changed-offer-approved", TWICE, {"check_against": given(seen=None)}, ("unit/bot/answers/test_answers.py",)),
-    Mutant("approval-by-a-person-ignored", TWICE, {"check_against": lambda check_against: lambda listing, *rest:
-           check_against(attrs.evolve(listing, selected=None), *rest)}, ("unit/bot/answers/test_second_approval.py",)),
-    Mutant("cancelled-delivery-costs-an-attempt", MISSED, {"Worker.release": lambda release: lambda self, one, delay:
-           self._settle(one, names(release)["Decision"](ending="failed", state="ready", delay=delay))},
-           ("unit/bot/runtime/session/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",)),
-    Mutant("page-of-a-gateway-refuses-an-offer", MISSED, {"_is_service_reply": returns(True)},
-           (f"{_OFFERS}/test_rejected.py",)),
-    Mutant("outage-makes-dead-letters", MISSED, {"retry_policy/_is_transient": returns(False)},
-           (f"{_DELIVERY}/test_outages.py",)),
-    Mutant("attempt-not-counted-at-the-claim", HANG, {"sqlite/_CLAIM": swapped("attempts + 1", "max(1, attempts)")},
-           (f"{_DELIVERY}/test_suspects.py::test_killer_is_dead_after_its_retries",)),
-    Mutant("handler-without-a-time-limit", HANG, {"Worker._call": _shielded}, (f"{_DELIVERY}/test_retries.py",)),
-    Mutant("second-signal-waits", HANG, {"_main.on_signal": returns(None)},
-           (f"{_PROCESS}/test_process.py::TestSignals",)),
+           {"SelectedBids.sightings": lambda sightings: lambda self, record: [
+               attrs.evolve(one, key=f"{one.key}:{time.monotonic_ns()}") for one in sightings(self, record)
+           ]}, ("bot/test_selections.py",)),
+    Mutant("changed-offer-approved", TWICE, {"AnswerWrite.is_shown": lambda is_shown: lambda self, listing, known:
+           is_shown(attrs.evolve(self, seen=None), listing, known)},
+           (f"{_ANSWERS}::test_offer_that_differs_from_what_was_seen_is_not_approved",)),
+    Mutant("approval-by-a-person-ignored", TWICE, {"AnswerWrite.is_shown": _without_statuses},
+           (f"{_ANSWERS}::test_approval_by_a_person_stands",)),
+    Mutant("cancelled-delivery-costs-an-attempt", MISSED, {"Worker._settle": lambda settle:
+           lambda self, one, delivery, verdict: settle(self, one, delivery, attrs.evolve(verdict, refund=False))},
+           ("bot/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",)),
+    Mutant("page-of-a-gateway-refuses-an-offer", MISSED, {"outcome_of": lambda outcome_of: lambda error, refusals:
+           "refused" if isinstance(error, refusals) else outcome_of(error, refusals)},
+           (f"{_DOUBTS}::TestOutcome::test_refusal_of_a_gateway_leaves_a_doubt",)),
+    Mutant("outage-makes-dead-letters", MISSED, {"verdict/_is_transient": returns(False)},
+           ("bot/test_ledger_verdict.py",)),
+    Mutant("attempt-not-counted-at-the-claim", HANG, {"work/_CLAIM": swapped("attempts + 1", "1")},
+           ("bot/test_deliveries.py::test_delivery_is_repeated_after_a_crash_unless_it_was_settled",)),
+    Mutant("handler-without-a-time-limit", HANG, {"Worker._call": _shielded}, ("bot/test_retries.py",)),
+    Mutant("second-signal-waits", HANG, {"_Program._on_signal": returns(None)}, ("bot/test_process.py::TestSignals",)),
     Mutant("watchdog-asleep", HANG, {"Watchdog.set_deadline": returns(None)},
-           (f"{_PROCESS}/test_watchdog.py::TestHanging::test_handler_is_ended_with_drain",)),
-    Mutant("dead-bot-looks-alive", HANG, {"Health.is_young": returns(True)},
-           ("unit/bot/runtime/session/test_health.py",)),
-    Mutant("deliveries-without-a-limit", STORM, {"Dispatcher._claim": given(free=1000)},
-           (f"{_DELIVERY}/test_dispatcher.py",)),
+           ("bot/test_watchdog.py::TestHanging::test_handler_is_ended_with_drain",)),
+    Mutant("dead-bot-looks-alive", HANG, {"Supervisor._age": returns(timedelta(0))},
+           ("bot/test_first_minutes.py::test_bot_whose_scans_fail_is_not_live",)),
+    Mutant("deliveries-without-a-limit", STORM, {"Worker._claim": given(free=1000)},
+           ("bot/test_deliveries.py::test_no_more_handlers_run_than_concurrency",)),
 )
 
 _STORE: Final = (
-    Mutant("commit-before-the-disk", TWICE, {"sqlite/prepare": after(
-        lambda connection, *_, **__: connection.execute("PRAGMA synchronous = OFF")
-    )}, ("unit/store/sqlite/test_connection.py",)),
-    Mutant("commit-before-the-disk-of-the-database", TWICE, {
-        "_DEFAULTS": lambda settings: settings | {"synchronous_commit": "off"},
-        "session/begin": yields(lambda statements: statements.replace("commit = on", "commit = off")),
-    }, (f"{_POSTGRES}/test_connection.py::test_commits_are_durable_on_a_server_that_does_not_wait_for_its_disk",)),
-    Mutant("file-used-by-two-processes", TWICE, {"StoreLock.acquire": lambda acquire: lambda cls, path:
-           acquire(cls, path.with_name(f"{time.monotonic_ns()}.lock"))}, ("unit/store/sqlite/test_store.py",)),
-    Mutant("store-of-another-account-used", TWICE, {"sqlite/_IS_EMPTY": becomes("1")},
-           ("unit/store/test_protocol.py::TestLease",)),
-    Mutant("reply-of-the-database-awaited-for-ever", HANG, {"connection/_limited": lambda _: lambda waits, _: waits},
-           (f"{_POSTGRES}/test_connection.py::test_reply_that_never_ends_is_cut_off",)),
-    Mutant("frozen-process-keeps-its-locks", HANG, {"session/begin": given(is_limited=False)},
-           (f"{_POSTGRES}/fleet/test_frozen_sessions.py",)),
-    Mutant("password-of-the-database-shown", LEAKED, {"describe_address": lambda _: lambda address: address},
-           (f"{_POSTGRES}/test_address.py::test_url_makes_a_store",)),
-    Mutant("ended-replica-writes", FLEET, {"replica_sql/_LIVING": swapped(" AND epoch = 0")},
-           (f"{_TAKE_OVER}::test_ends_all_writes_of_the_replica",)),
-    Mutant("ended-scanner-commits", FLEET, {"FENCE_TERM": swapped(" AND term_epoch = %(epoch)s")},
-           (f"{_POSTGRES}/fleet/test_fleet.py::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",)),
-    Mutant("send-of-a-living-replica-adopted", FLEET, {"ADOPT_EFFECTS": swapped("has_left", "true")},
-           (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),
-    Mutant("work-of-an-ended-replica-left", FLEET, {"adopt_lapsed": returns(None)},
-           ("unit/bot/runtime/fleet/test_adoption.py",)),
-    Mutant("wait-after-a-take-over-too-short", FLEET, {"_ADOPTION_WAIT": becomes(0.0)},
-           (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),
-    Mutant("restored-database-trusted", FLEET, {"History.check": yields(lambda found: (False, *found[1:]))},
-           (f"{_POSTGRES}/test_history.py",)),
+    Mutant("commit-before-the-disk", TWICE, {"SQLite._open": after(
+        lambda self, *_: self.run("PRAGMA synchronous = OFF")
+    )}, ("store/test_files.py",)),
+    Mutant("commit-before-the-disk-of-the-database", TWICE, {"postgres/_BEGIN": swapped("commit = on", "commit = off")},
+           ("store/test_postgres.py",)),
+    Mutant("file-used-by-two-processes", TWICE, {"_take_lock": lambda take: lambda path, place:
+           take(f"{path}.{time.monotonic_ns()}", place)}, ("store/test_files.py",)),
+    Mutant("store-of-another-account-used", TWICE, {"_is_unused": returns(True)}, ("store/test_replicas.py",)),
+    Mutant("reply-of-the-database-awaited-for-ever", HANG, {"_REPLY_TIMEOUT": becomes(600.0)},
+           ("store/test_postgres.py",)),
+    Mutant("frozen-process-keeps-its-locks", HANG,
+           {"postgres/_BEGIN": lambda text: re.sub("idle_in_transaction_session_timeout = '[^']*'", "work_mem = '4MB'",
+                                                   text)},
+           ("store/test_postgres.py",)),
+    Mutant("password-of-the-database-shown", LEAKED, {"Postgres._masked": lambda _: lambda self, text: text},
+           ("store/test_postgres.py",)),
+    Mutant("ended-replica-writes", FLEET, {"LIVING": becomes("1 = 1")}, ("store/test_machine.py",)),
+    Mutant("ended-scanner-commits", FLEET, {"feeds/hold": returns(None)}, ("watch", "fleet")),
+    Mutant("work-of-an-ended-replica-left", FLEET,
+           {"fleet/adopt": lambda adopt: lambda db, me: names(adopt)["Adopted"]()},
+           ("fleet/test_fleet.py::test_work_of_a_replica_that_ended_is_taken_over",)),
+    Mutant("wait-after-a-take-over-too-short", FLEET, {"ORPHAN_AGE": becomes(0.0)},
+           ("bot/test_doubts.py", "store/test_machine.py")),
+    Mutant("restored-database-trusted", FLEET, {"Joined.must_read": returns(False)}, ("store/test_replicas.py",)),
 )
 
 _TOOLS: Final = (
     Mutant("write-without-confirmation", TOOLS,
-           {"terminal/confirm": returns(None), "require_confirmation": returns(None)},
-           ("unit/cli/commands/test_bids.py",)),
+           {"run/confirm": returns(None), "yes_option.check": returns(False)}, ("cli/test_bids.py",)),
     Mutant("control-characters-on-the-terminal", TOOLS, {"text/clean": lambda _: lambda text: text},
-           ("unit/cli/render",)),
+           ("cli/test_show.py",)),
     Mutant("board-changed-by-another-site", TOOLS, {"_permit_change": returns(None)},
            ("sandbox/test_board.py",)),
     Mutant("crash-without-effect", TOOLS, {"Trial._reach": returns(None)}, ("unit/testing/test_trial.py",)),
     Mutant("offers-ranked-across-currencies", RECORDS, {"quotes/_rate": returns(Decimal(1))}, ("unit/test_quotes.py",)),
-    Mutant("implausible-freight-priced", RECORDS, {"_refuse_implausible": returns(None)}, ("unit/tariff",)),
+    Mutant("implausible-freight-priced", RECORDS, {"_density_warning": returns(None)}, ("unit/tariff",)),
 )
 # fmt: on
 
 PARTS: Final[dict[str, tuple[tuple[str, ...], tuple[Mutant, ...]]]] = {
     "calls": (("calls/test_matrix.py", "calls/test_deadlines.py"), _CALLS),
-    "watch": (("unit/feed", "model/test_models.py"), _WATCH),
-    "bot": (("unit/bot",), _BOT),
-    "store": (("unit/store", "unit/bot/runtime/fleet"), _STORE),
-    "tools": (("unit/cli", "sandbox", "unit/testing"), _TOOLS),
+    "watch": (("watch",), _WATCH),
+    "bot": (("bot",), _BOT),
+    "store": (("store", "fleet"), _STORE),
+    "tools": (("cli", "sandbox", "unit/testing"), _TOOLS),
 }
 """The parts of the package: tests of the mutants that name none, and the mutants."""
 

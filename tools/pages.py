@@ -201,9 +201,7 @@ def _prepare(exchange: Exchange, marks: tuple[str, ...]) -> None:
 
 
 def _offer_on_newest(exchange: Exchange, now: float) -> None:
-    newest = exchange.newest_open()
-    assert newest is not None
-    exchange.offer(exchange.rival, newest, now)
+    exchange.offer(exchange.rival, exchange.open_requests()[-1], now)
 
 
 def _run_tests(tests: Iterable[Snippet], folder: Path, python: str, **environment: str) -> str:

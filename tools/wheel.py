@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = ("cli", "httpx2", "speedups")
+EXTRAS = ("cli", "httpx2")
 # Name, uv's resolution, and the extras that are added one after the other. None at first: an extra can hide a missing
 # dependency.
 ENVIRONMENTS = (("lowest", "lowest-direct", ((), EXTRAS)), ("highest", "highest", ((), ("cli",), EXTRAS)))

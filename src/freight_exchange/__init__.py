@@ -3,263 +3,49 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
-__all__ = [
-    "APIStatusError",
-    "Addresses",
-    "AlreadyApprovedError",
-    "AlreadyOfferedError",
-    "Applied",
-    "AuthenticationError",
-    "BadRequestError",
-    "Bid",
-    "BidSelected",
-    "BidStatus",
-    "BidsType",
-    "Bot",
-    "BotStatus",
-    "Carrier",
-    "Company",
-    "ConfigurationError",
-    "Conflict",
-    "Contact",
-    "Context",
-    "Currency",
-    "DeadLetter",
-    "DeadlineExceededError",
-    "DecodeError",
-    "Doubt",
-    "Drop",
-    "Explanation",
-    "Feed",
-    "FeedProtocolError",
-    "FeedStatus",
-    "FencedError",
-    "FreightExchange",
-    "FreightExchangeError",
-    "Gap",
-    "HeldError",
-    "Listing",
-    "LoginRejectedError",
-    "NotApplied",
-    "NotFoundError",
-    "Offer",
-    "OfferChangedError",
-    "OfferEvent",
-    "OfferFeed",
-    "OfferFeedStatus",
-    "OfferFilter",
-    "OfferInDoubtError",
-    "OfferRejectedError",
-    "OfferStatus",
-    "OffersType",
-    "OutcomeUnknownError",
-    "Packaging",
-    "Page",
-    "Paginator",
-    "RateLimitedError",
-    "RateRequest",
-    "RateRequestDraft",
-    "Request",
-    "RequestEvent",
-    "RequestFilter",
-    "RequestStatus",
-    "RequestType",
-    "Response",
-    "RetryLater",
-    "RetryPolicy",
-    "Route",
-    "RouteDraft",
-    "Router",
-    "SchemaChanged",
-    "SearchType",
-    "ServerError",
-    "StillUnknown",
-    "StoreAwayError",
-    "StoreError",
-    "Timeouts",
-    "TokenFile",
-    "TransportError",
-    "UnknownWord",
-    "Unreadable",
-    "User",
-    "ValidationError",
-    "__version__",
-    "from_dict",
-    "from_json",
-    "to_dict",
-    "to_json",
-]
+__version__ = "0.1.0"
+
+# Imported on first use, as many programs never watch, and the command line's help needs none of these. The stub beside
+# this file has the same names for type checkers.
+_NAMES = {
+    "client": "FreightExchange",
+    "models": (
+        "Applied Bid BidStatus BidsType Carrier Company Conflict Contact Currency Listing NotApplied Offer "
+        "OfferStatus OffersType Packaging RateRequest RateRequestDraft RequestStatus RequestType Route RouteDraft "
+        "SearchType StillUnknown UnknownWord User"
+    ),
+    "filters": "OfferFilter RequestFilter",
+    "paging": "Page Paginator",
+    "options": "Addresses RetryPolicy Timeouts",
+    "errors": (
+        "APIStatusError AlreadyApprovedError AlreadyOfferedError AuthenticationError BadRequestError "
+        "ConfigurationError DeadlineExceededError DecodeError FeedProtocolError FencedError FreightExchangeError "
+        "HeldError LoginRejectedError NotFoundError OfferChangedError OfferInDoubtError OfferRejectedError "
+        "OutcomeUnknownError RateLimitedError ServerError StoreAwayError StoreError TransportError ValidationError"
+    ),
+    "serialization": "from_dict from_json to_dict to_json",
+    "transport.call": "Request Response",
+    "transport.token_file": "TokenFile",
+    "feed.events": "BidSelected Gap OfferEvent RequestEvent Unreadable",
+    "feed.feed": "Feed OfferFeed",
+    "feed.status": "Explanation FeedStatus OfferFeedStatus",
+    "bot": (
+        "Bot BotStatus Context DeadLetter Doubt Drop OfferContext RequestContext RetryLater Router SelectedContext"
+    ),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+__all__ = [*sorted(_MODULES), "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]  # made of the table
 
 logging.getLogger("freight_exchange").addHandler(logging.NullHandler())
 
-if TYPE_CHECKING:
-    from freight_exchange.bot import Bot, BotStatus, Context, DeadLetter, Doubt, Drop, RetryLater, Router
-    from freight_exchange.client import FreightExchange
-    from freight_exchange.errors import (
-        AlreadyApprovedError,
-        AlreadyOfferedError,
-        APIStatusError,
-        AuthenticationError,
-        BadRequestError,
-        ConfigurationError,
-        DeadlineExceededError,
-        DecodeError,
-        FeedProtocolError,
-        FencedError,
-        FreightExchangeError,
-        HeldError,
-        LoginRejectedError,
-        NotFoundError,
-        OfferChangedError,
-        OfferInDoubtError,
-        OfferRejectedError,
-        OutcomeUnknownError,
-        RateLimitedError,
-        ServerError,
-        StoreAwayError,
-        StoreError,
-        TransportError,
-        ValidationError,
-    )
-    from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable
-    from freight_exchange.feed.feed import Feed
-    from freight_exchange.feed.status import Explanation, FeedStatus
-    from freight_exchange.models import (
-        Applied,
-        Bid,
-        BidStatus,
-        BidsType,
-        Carrier,
-        Company,
-        Conflict,
-        Contact,
-        Currency,
-        Listing,
-        NotApplied,
-        Offer,
-        OfferStatus,
-        OffersType,
-        Packaging,
-        RateRequest,
-        RateRequestDraft,
-        RequestStatus,
-        RequestType,
-        Route,
-        RouteDraft,
-        SearchType,
-        StillUnknown,
-        UnknownWord,
-        User,
-    )
-    from freight_exchange.models.offer_filter import OfferFilter
-    from freight_exchange.models.request_filter import RequestFilter
-    from freight_exchange.offer_feed.events import OfferEvent
-    from freight_exchange.offer_feed.feed import OfferFeed
-    from freight_exchange.offer_feed.status import OfferFeedStatus
-    from freight_exchange.options import Addresses, RetryPolicy, Timeouts
-    from freight_exchange.paging import Page, Paginator
-    from freight_exchange.serialization import from_dict, from_json, to_dict, to_json
-    from freight_exchange.transport.auth.token_store import TokenFile
-    from freight_exchange.transport.message import Request, Response
 
-    __version__: str
-else:
-    # Imported on first use, as many programs never watch, and the command line's help needs none of these. Type
-    # checkers must not see `__getattr__`: they would accept every misspelt name.
-    _LATER = {
-        "APIStatusError": "errors",
-        "Addresses": "options",
-        "AlreadyApprovedError": "errors",
-        "AlreadyOfferedError": "errors",
-        "Applied": "models",
-        "AuthenticationError": "errors",
-        "BadRequestError": "errors",
-        "Bid": "models",
-        "BidSelected": "feed.events",
-        "BidStatus": "models",
-        "BidsType": "models",
-        "Bot": "bot",
-        "BotStatus": "bot",
-        "Carrier": "models",
-        "Company": "models",
-        "ConfigurationError": "errors",
-        "Conflict": "models",
-        "Contact": "models",
-        "Context": "bot",
-        "Currency": "models",
-        "DeadLetter": "bot",
-        "DeadlineExceededError": "errors",
-        "DecodeError": "errors",
-        "Doubt": "bot",
-        "Drop": "bot",
-        "Explanation": "feed.status",
-        "Feed": "feed.feed",
-        "FeedProtocolError": "errors",
-        "FencedError": "errors",
-        "FeedStatus": "feed.status",
-        "FreightExchange": "client",
-        "FreightExchangeError": "errors",
-        "Gap": "feed.events",
-        "HeldError": "errors",
-        "Listing": "models",
-        "LoginRejectedError": "errors",
-        "NotApplied": "models",
-        "NotFoundError": "errors",
-        "Offer": "models",
-        "OfferChangedError": "errors",
-        "OfferEvent": "offer_feed.events",
-        "OfferFeed": "offer_feed.feed",
-        "OfferFeedStatus": "offer_feed.status",
-        "OfferFilter": "models.offer_filter",
-        "OfferInDoubtError": "errors",
-        "OfferRejectedError": "errors",
-        "OfferStatus": "models",
-        "OffersType": "models",
-        "OutcomeUnknownError": "errors",
-        "Packaging": "models",
-        "Page": "paging",
-        "Paginator": "paging",
-        "RateLimitedError": "errors",
-        "RateRequest": "models",
-        "RateRequestDraft": "models",
-        "Request": "transport.message",
-        "RequestEvent": "feed.events",
-        "RequestFilter": "models.request_filter",
-        "RequestStatus": "models",
-        "RequestType": "models",
-        "Response": "transport.message",
-        "RetryLater": "bot",
-        "RetryPolicy": "options",
-        "Route": "models",
-        "RouteDraft": "models",
-        "Router": "bot",
-        "SchemaChanged": "feed.events",
-        "SearchType": "models",
-        "ServerError": "errors",
-        "StillUnknown": "models",
-        "StoreAwayError": "errors",
-        "StoreError": "errors",
-        "Timeouts": "options",
-        "TokenFile": "transport.auth.token_store",
-        "TransportError": "errors",
-        "UnknownWord": "models",
-        "Unreadable": "feed.events",
-        "User": "models",
-        "ValidationError": "errors",
-        "__version__": "platform.version",
-        "from_dict": "serialization",
-        "from_json": "serialization",
-        "to_dict": "serialization",
-        "to_json": "serialization",
-    }
-
-    def __getattr__(name: str) -> object:
-        if name in _LATER:
-            from importlib import import_module
-
-            found = getattr(import_module(f"freight_exchange.{_LATER[name]}"), name)
-            globals()[name] = found
-            return found
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found = getattr(import_module(f"freight_exchange.{_MODULES[name]}"), name)
+    globals()[name] = found
+    return found

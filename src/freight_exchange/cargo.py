@@ -9,6 +9,7 @@ The caller decides about the meaning of `weight`. `per="unit"`: of one packaging
 
 The examples use these pallets:
 
+>>> from datetime import datetime
 >>> from decimal import Decimal
 >>> from freight_exchange import RateRequest, RequestType, cargo
 >>> pallets = RateRequest(index=4, type=RequestType.AIR_FREIGHT, incoterm="FOB", quantity=24, weight=Decimal(3600),
@@ -18,6 +19,7 @@ The examples use these pallets:
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import reduce
@@ -25,15 +27,15 @@ from typing import Final, Literal, Protocol, get_args
 
 import attrs
 
+from freight_exchange import validation
+from freight_exchange.base import EXACT, Serializable
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import units, validation
-from freight_exchange.models._base import EXACT, Frozen
-from freight_exchange.models.enums import RequestType
-from freight_exchange.models.validation import Number
+from freight_exchange.validation import Number
+from freight_exchange.words import RequestType, kilograms_per, metres_per
 
 __all__ = [
     "ANY_MODE_INCOTERMS", "LOADING_WIDTH", "PLAUSIBLE_DENSITY", "SEA_INCOTERMS", "Basis", "Cargo", "CargoWarning",
-    "ChargeableWeight", "GrossWeight", "Per", "RevenueTons", "air_chargeable_weight", "gross_weight",
+    "ChargeableWeight", "GrossWeight", "Per", "RevenueTons", "air_chargeable_weight", "arrival_warning", "gross_weight",
     "incoterm_warning", "loading_metres", "revenue_tons", "road_chargeable_weight", "volume",
 ]  # fmt: skip
 
@@ -56,6 +58,10 @@ SEA_INCOTERMS: Final = frozenset({"FAS", "FOB", "CFR", "CIF"})
 """The Incoterms 2020 for sea and inland waterway transport only."""
 
 
+_LAST_TIME_ZONE: Final = timedelta(hours=12)
+"""UTC offset, to the west, of the zone in which a day ends last."""
+
+
 class Cargo(Protocol):
     """Freight that can be measured: lengths of one packaging unit, and a weight. `None` is a missing measure.
 
@@ -75,7 +81,7 @@ class Cargo(Protocol):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class CargoWarning(Frozen):
+class CargoWarning(Serializable):
     """A doubt about the `field` of a record; `message` explains it."""
 
     field: str
@@ -83,7 +89,7 @@ class CargoWarning(Frozen):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class GrossWeight(Frozen):
+class GrossWeight(Serializable):
     """The exact weight of all packaging units; `warning` is set if it is implausible for their volume."""
 
     kilograms: Decimal
@@ -91,7 +97,7 @@ class GrossWeight(Frozen):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class ChargeableWeight(Frozen):
+class ChargeableWeight(Serializable):
     """The weight that a carrier by air or road charges for, rounded up, and its basis."""
 
     kilograms: Decimal
@@ -100,7 +106,7 @@ class ChargeableWeight(Frozen):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class RevenueTons(Frozen):
+class RevenueTons(Serializable):
     """The exact tons that a carrier by sea charges for ("W/M", weight or measurement), and their basis."""
 
     tons: Decimal
@@ -228,6 +234,18 @@ def loading_metres(cargo: Cargo, *, stacked: int = 1, step: Number = Decimal("0.
     return _round_up(_loading_metres(cargo, stacked), step)
 
 
+def arrival_warning(arrival: datetime, *, now: datetime | None = None) -> CargoWarning | None:
+    """Warn of an arrival on a day that is over in every time zone, since the zone of an arrival is unknown.
+
+    >>> cargo.arrival_warning(datetime(2020, 1, 1)).message
+    'the arrival 2020-01-01 is in the past'
+    """
+    today = ((datetime.now(UTC) if now is None else now.astimezone(UTC)) - _LAST_TIME_ZONE).date()
+    if arrival.date() >= today:
+        return None
+    return CargoWarning(field="arrival", message=f"the arrival {arrival:%Y-%m-%d} is in the past")
+
+
 def incoterm_warning(incoterm: str | None, type: RequestType | str | None) -> CargoWarning | None:
     """Warn of a term that is none of the Incoterms 2020, or of a sea term for freight by air or road.
 
@@ -257,18 +275,12 @@ def _measure(cargo: Cargo, field: str) -> Decimal:
         raise ValidationError(f"{field} is missing, and this cannot be computed without it", field=field)
     if field == "quantity":
         return Decimal(validation.count(value, field))
-    return EXACT.multiply(validation.amount(value, field), _factor(cargo, field))
-
-
-def _factor(cargo: Cargo, field: str) -> Decimal:
-    name = "mass_unit" if field == "weight" else "measure_unit"
+    of_unit, name = (kilograms_per, "mass_unit") if field == "weight" else (metres_per, "measure_unit")
     unit: str | None = getattr(cargo, name, None)
-    factor = units.kilograms_per(unit) if field == "weight" else units.metres_per(unit)
-    if factor is None:
-        raise ValidationError(
-            f"{name} is {unit!r}, which is unknown: convert the record's figures yourself", field=name
-        )
-    return factor
+    if (factor := of_unit(unit)) is None:
+        message = f"{name} is {unit!r}, which is unknown: convert the record's figures yourself"
+        raise ValidationError(message, field=name)
+    return EXACT.multiply(validation.amount(value, field), factor)
 
 
 def _density_warning(cargo: Cargo, kilograms: Decimal, per: Per) -> CargoWarning | None:

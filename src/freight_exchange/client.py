@@ -1,28 +1,38 @@
-"""Client of the exchange: its options, its lifecycle and its views."""
+"""Client of the exchange: its lifecycle and views, its endpoints, its feeds, raw requests and reconciliation."""
 
 from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import cached_property, partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import attrs
 
-from freight_exchange import environment, settings
-from freight_exchange.calls import Calls
-from freight_exchange.composition import (
-    SharedState,
-    ViewOptions,
-    option,
-)
-from freight_exchange.errors import ConfigurationError
-from freight_exchange.hooks import Hook, Hooks
-from freight_exchange.instrumentation import Instrumentation, Instruments
-from freight_exchange.models import User
+import freight_exchange
+from freight_exchange import feed, models, validation, wire
+from freight_exchange import store as stores
+from freight_exchange.config import Config, CredentialsProvider
+from freight_exchange.config import credentials as credentials_of
+from freight_exchange.endpoints import reconcile as reconciliation
+from freight_exchange.endpoints.bids import Bids
+from freight_exchange.endpoints.offers import Offers
+from freight_exchange.endpoints.reference import Carriers, Currencies, CurrencyCodes
+from freight_exchange.endpoints.requests import Requests
+from freight_exchange.endpoints.routes import Routes
+from freight_exchange.endpoints.service import Service
+from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError, ValidationError
+from freight_exchange.filters import OfferFilter, RequestFilter
+from freight_exchange.hooks import Hook, Instrumentation
+from freight_exchange.models import Bid, Publish, RawWrite, Reconciliation, Respond, Route, SubmitOffer, User, Write
 from freight_exchange.options import (
+    DEFAULT_ALLOWANCE,
     DEFAULT_DEADLINE,
+    DEFAULT_INTERVAL,
     DEFAULT_KEEPALIVE,
     DEFAULT_MAX_CONNECTIONS,
     DEFAULT_MAX_WRITES,
@@ -33,21 +43,38 @@ from freight_exchange.options import (
     IndexType,
     RetryPolicy,
     Seconds,
+    Start,
     Timeouts,
-    seconds,
 )
 from freight_exchange.paging import DEFAULT_PAGE_SIZE
-from freight_exchange.transport.auth.token_store import TokenFile
-from freight_exchange.transport.call import Limits
-from freight_exchange.transport.http.adapter import HttpClient, library_of
-from freight_exchange.transport.lifecycle import NetworkOptions
-from freight_exchange.transport.message import Middleware
-from freight_exchange.transport.secrets import Secret
+from freight_exchange.platform.clock import Clock, SystemClock
+from freight_exchange.transport.call import Middleware, RequestKind
+from freight_exchange.transport.network import HttpClient
+from freight_exchange.transport.redact import Secret
+from freight_exchange.transport.send import Transport
 
-__all__ = ["FreightExchange"]
+if TYPE_CHECKING:
+    from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
+    from freight_exchange.feed.poller import ClientParts
 
 
-class FreightExchange(Calls):
+class _Shared:
+    """State that a client shares with its views."""
+
+    def __init__(self, options: Config) -> None:
+        self.clock: Clock | None = None
+        self.readings = reconciliation.Readings()
+        self.codes = CurrencyCodes()
+        names = [field.name for field in attrs.fields(Transport) if field.init and hasattr(options, field.name)]
+        self.connection = Transport(
+            retry_tokens=options.retries.budget,
+            # One login serves all views, whose deadlines may differ.
+            login_limits=attrs.evolve(options.limits, deadline=max(options.deadline, DEFAULT_DEADLINE)),
+            **{name: getattr(options, name) for name in names},
+        )
+
+
+class FreightExchange:
     """A client of the freight exchange, for asyncio and trio.
 
     Use it as an async context manager; the first call logs in by itself. One client serves any number of tasks of one
@@ -118,8 +145,8 @@ class FreightExchange(Calls):
         *,
         email: str | None = None,
         password: str | None = None,
-        credentials: settings.CredentialsProvider | None = None,
-        token_store: TokenFile | str | os.PathLike[str] | None = None,
+        credentials: CredentialsProvider | None = None,
+        token_store: freight_exchange.TokenFile | str | os.PathLike[str] | None = None,
         timeouts: Timeouts | None = None,
         deadline: Seconds = DEFAULT_DEADLINE,
         retries: RetryPolicy | None = None,
@@ -147,51 +174,26 @@ class FreightExchange(Calls):
         root = None if base_url is None else Secret(base_url)
         proxy_url = None if proxy is None else Secret(proxy)
         password = base_url = proxy = None
-        checked = None if instrumentation is None else option(instrumentation, Instrumentation, "instrumentation")
-        instruments = Instruments() if checked is None else Instruments((checked,))
-        records = Hooks(settings.callables(hooks, "hooks"))
-        options = ViewOptions(
-            conventions=environment.conventions(
-                get_parameters=get_parameters,
-                addresses=addresses,  # type: ignore[arg-type]  # a TypedDict is not a Mapping[str, str]
-                currency_field=currency_field,
-                carrier_field=carrier_field,
-                index_type=index_type,
-                missing_list_is_empty=missing_list_is_empty,
-            ),
-            limits=Limits(
-                deadline=seconds(deadline, "deadline"),
-                timeouts=option(timeouts, Timeouts, "timeouts"),
-                retries=option(retries, RetryPolicy, "retries"),
-                instruments=instruments,
-            ),
-            hooks=records.with_hook(instruments.record) if instruments else records,
-            page_size=settings.page_size(page_size),
-            strict=settings.flag(strict, "strict"),
+        if http_client is not None and (proxy_url is not None or verify is not True or trust_env):
+            raise ConfigurationError(
+                "with http_client, proxy, verify and trust_env are its own: give them to that client"
+            )
+        arguments: dict[str, Any] = locals() | {
+            "base_url": root,
+            "credentials": credentials_of(email, secret, credentials),
+            "proxy": proxy_url,
+            "instruments": instrumentation,
+        }
+        options = Config(
+            **{field.name: arguments[field.name] for field in attrs.fields(Config) if field.name in arguments}
         )
-        if http_client is not None:
-            library_of(http_client)
-            if proxy_url is not None or verify is not True or trust_env:
-                raise ConfigurationError(
-                    "with http_client, proxy, verify and trust_env are its own: give them to that client"
-                )
-        self._base_url = settings.base_url(None if root is None else root.reveal())
-        if http_client is None and environment.trust_env(trust_env):
-            proxy_url = proxy_url or environment.proxy(self._base_url)
-            verify = environment.certificates() or True if verify is True else verify
-        network = NetworkOptions(
-            max_connections=settings.connections(max_connections, "max_connections"),
-            max_writes=settings.connections(max_writes, "max_writes"),
-            middleware=settings.callables(middleware, "middleware"),
-            proxy=settings.proxy(proxy_url),
-            keepalive=seconds(keepalive, "keepalive"),
-            verify=settings.verification(verify),
-            http_client=http_client,
-            token_store=settings.token_file(token_store),
-        )
-        super().__init__(
-            SharedState(self._base_url, settings.credentials(email, secret, credentials), options, network), options
-        )
+        if options.instruments:
+            options = attrs.evolve(options, hooks=options.hooks.with_hook(options.instruments.record))
+        self._base_url = options.base_url
+        if not self._base_url.endswith("/api"):
+            warnings.warn(f"base_url usually ends in /api, and {self._base_url} does not", UserWarning, stacklevel=2)
+        self._options = options
+        self._shared = _Shared(options)
         self._is_view = False
 
     def __repr__(self) -> str:
@@ -238,44 +240,27 @@ class FreightExchange(Calls):
         Raises:
             ConfigurationError: An argument is invalid.
         """
-        now = self._options
-        return self._view(
-            attrs.evolve(
-                now,
-                limits=attrs.evolve(
-                    now.limits,
-                    deadline=now.limits.deadline if deadline is None else seconds(deadline, "deadline"),
-                    timeouts=option(now.limits.timeouts if timeouts is None else timeouts, Timeouts, "timeouts"),
-                    retries=option(now.limits.retries if retries is None else retries, RetryPolicy, "retries"),
-                ),
-                page_size=now.page_size if page_size is None else settings.page_size(page_size),
-                strict=now.strict if strict is None else settings.flag(strict, "strict"),
-            )
-        )
+        given = {name: value for name, value in locals().items() if name != "self" and value is not None}
+        return self._view(**given)
+
+    def _view(self, **options: Any) -> FreightExchange:
+        view = object.__new__(type(self))
+        view._options = attrs.evolve(self._options, **options)
+        view._shared, view._base_url, view._is_view = self._shared, self._base_url, True
+        return view
+
+    _limited = _view
 
     def _with_hook(self, hook: Hook) -> FreightExchange:
-        """Return a view of this client with one more hook."""
-        return self._view(attrs.evolve(self._options, hooks=self._options.hooks.with_hook(hook)))
+        return self._view(hooks=self._options.hooks.with_hook(hook))
 
     def _instrumented(self, part: Instrumentation) -> FreightExchange:
-        """Return a view of this client with one more instrumentation."""
-        return self._limited(instruments=self._options.limits.instruments.and_also(part))
-
-    def _limited(self, **changes: Any) -> FreightExchange:
-        """Return a view of this client with other `Limits`."""
-        return self._view(attrs.evolve(self._options, limits=attrs.evolve(self._options.limits, **changes)))
-
-    def _view(self, options: ViewOptions) -> FreightExchange:
-        view = object.__new__(type(self))
-        Calls.__init__(view, self._shared, options)
-        view._base_url = self._base_url
-        view._is_view = True
-        return view
+        return self._view(instruments=self._options.instruments.and_also(part))
 
     @property
     def user(self) -> User | None:
         """The user of the last login, or `None` before the first."""
-        return self._shared.user
+        return self._shared.connection.user
 
     async def login(self) -> User:
         """Log in if there is no token, and return the user (service document, 4.1).
@@ -288,8 +273,8 @@ class FreightExchange(Calls):
             DeadlineExceededError: The deadline has passed before the login ended.
             TransportError: No usable reply came.
         """
-        await self._shared.connection.engine.log_in(self._options.limits.deadline)
-        user = self._shared.user
+        await self._shared.connection.log_in(self._options.limits.deadline)
+        user = self._shared.connection.user
         assert user is not None
         return user
 
@@ -297,5 +282,310 @@ class FreightExchange(Calls):
         """Allow a login with credentials that the service rejected before."""
         self._shared.connection.reset_login()
 
+    @cached_property
+    def requests(self) -> Requests:
+        """Rate requests."""
+        return Requests(self._service)
+
+    @cached_property
+    def offers(self) -> Offers:
+        """Offers on the shipper's own requests."""
+        return Offers(self._service)
+
+    @cached_property
+    def bids(self) -> Bids:
+        """The forwarder's own offers."""
+        return Bids(self._service, self.currencies)
+
+    @cached_property
+    def routes(self) -> Routes:
+        """Routes."""
+        return Routes(self._service)
+
+    @cached_property
+    def carriers(self) -> Carriers:
+        """Carriers."""
+        return Carriers(self._service)
+
+    @cached_property
+    def currencies(self) -> Currencies:
+        """Currencies."""
+        return Currencies(self._service, self._shared.codes)
+
+    @cached_property
+    def _service(self) -> Service:
+        options = self._options
+        return Service(
+            connection=self._shared.connection,
+            limits=options.limits,
+            conventions=options.conventions,
+            hooks=options.hooks,
+            page_size=options.page_size,
+            strict=options.strict,
+            reconciler=self,
+        )
+
+    def watch(
+        self,
+        *,
+        store: stores.Store | str | os.PathLike[str] | None = None,
+        start: Start = "now",
+        interval: timedelta = DEFAULT_INTERVAL,
+        allowance: timedelta = DEFAULT_ALLOWANCE,
+        where: RequestFilter | None = None,
+        name: str = "requests",
+        standby: bool = False,
+    ) -> feed.Feed:
+        """Return a feed of requests as they appear, change and are withdrawn (service document, 4.4).
+
+            async with exchange.watch(store="bot.db") as feed:
+                async for event in feed:
+                    print(event.kind, event)
+
+        Args:
+            store: Where the feed keeps its state: the path of an SQLite file, the URL of a PostgreSQL database, or a
+                store of `freight_exchange.store`; `None` keeps it in memory. One feed at a time opens a path: feeds
+                that share a file share one `Store` object, and differ in `name`.
+            start: Requests that the first scan with a new store reports as new: none (`now`), all that the service
+                lists, which are those of five days (`backfill`), or those updated within a `timedelta`. Later runs
+                ignore `start`.
+            interval: Time between scans, varied by a tenth; from one second to a day.
+            allowance: Time that the service may take to show an update. Set more if the log reports late updates.
+            where: Filter of the events. The feed also tracks the other requests.
+            name: Name of the feed, which must differ among feeds that share a store.
+            standby: Wait while another process holds the feed, instead of raising `HeldError`.
+
+        Raises:
+            ConfigurationError: An argument is invalid.
+        """
+        from freight_exchange.feed.options import WatchOptions
+        from freight_exchange.store.database_url import masked
+
+        store = masked(store)  # a traceback would show its password
+        options = WatchOptions(
+            store=store, start=start, interval=interval, allowance=allowance, where=where, name=name, standby=standby
+        )
+        return self._feed(options)
+
+    def watch_offers(
+        self,
+        *,
+        store: stores.Store | str | os.PathLike[str] | None = None,
+        start: Literal["now", "backfill"] = "backfill",
+        interval: timedelta = DEFAULT_INTERVAL,
+        where: OfferFilter | None = None,
+        name: str = "offers",
+        standby: bool = False,
+    ) -> feed.OfferFeed:
+        """Return a feed of offers on your own requests: new, changed, answered and gone (service document, 4.7).
+
+            async with exchange.watch_offers(store="tender.db") as feed:
+                async for event in feed:
+                    print(event.kind, event)
+
+        Args:
+            store: Where the feed keeps its state, as for `watch`.
+            start: Offers that the first scan with a new store reports as new: all unanswered ones (`backfill`), or none
+                (`now`). Later runs ignore `start`.
+            interval: Time between scans, varied by a tenth; from one second to a day. Each reads the whole listing.
+            where: Filter of the events. The feed also tracks the other offers.
+            name: Name of the feed, which must differ among feeds that share a store.
+            standby: Wait while another process holds the feed, instead of raising `HeldError`.
+
+        Raises:
+            ConfigurationError: An argument is invalid.
+        """
+        from freight_exchange.feed.options import WatchOffersOptions
+        from freight_exchange.store.database_url import masked
+
+        store = masked(store)
+        options = WatchOffersOptions(
+            store=store, start=start, interval=interval, where=where, name=name, standby=standby
+        )
+        return self._offer_feed(options)
+
+    def _feed(self, options: WatchOptions) -> feed.Feed:
+        from freight_exchange.feed import sources
+
+        service, client = self._feed_parts()
+        return feed.Feed(sources.Requests(service), client, options)
+
+    def _offer_feed(self, options: WatchOffersOptions) -> feed.OfferFeed:
+        from freight_exchange.feed import sources
+
+        service, client = self._feed_parts()
+        where = options.where or OfferFilter()
+        prepare = partial(where.load_codes, self.currencies.by_code)
+        return feed.OfferFeed(sources.Offers(service, prepare), client, options)
+
+    def _feed_parts(self) -> tuple[Service, ClientParts]:
+        """Return what a feed uses. Its calls are not retried, since the feed repeats pages itself."""
+        from freight_exchange.feed.poller import ClientParts
+
+        options = self._options
+        client = ClientParts(
+            base_url=self._base_url,
+            account=self._account,
+            account_timeout=options.deadline,
+            clock=SystemClock() if self._shared.clock is None else self._shared.clock,
+            hooks=options.hooks,
+            instruments=options.instruments,
+        )
+        once = self._view(retries=attrs.evolve(options.retries, attempts=1), strict=False)
+        return once._service, client
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        body: object = None,
+        repeatable: bool = False,
+    ) -> Any:
+        """Call any operation of the service: return the decoded JSON, or `None` for an empty reply.
+
+        Args:
+            method: The HTTP method.
+            path: Relative to the API root.
+            params: Parameters of the query string.
+            body: A value that JSON can represent; numbers may be `Decimal`.
+            repeatable: `True` if sending the request twice does no harm, as with GET and HEAD. Any other request is a
+                write: it is sent at most once, and raises `OutcomeUnknownError` if it may have been carried out.
+
+        Raises:
+            ValidationError: The path, the parameters or the body cannot be sent, `offset` comes without `rowsperpage`,
+                or `repeatable` is not a `bool`.
+            OutcomeUnknownError: The request is a write that may or may not have been carried out.
+            DecodeError: The reply to a read is not JSON.
+        """
+        verb, relative, pairs = _method(method), _path(path), _pairs(params)
+        wire.check_paired(params)
+        wire.check_paired(body)
+        if not isinstance(repeatable, bool):
+            raise ValidationError(f"repeatable must be True or False, not {repeatable!r}", field="repeatable")
+        is_read = repeatable or verb in ("GET", "HEAD")
+        return await self._service.raw(
+            RequestKind.READ if is_read else RequestKind.WRITE,
+            verb,
+            relative,
+            params=pairs,
+            content=None if body is None else wire.dump(body),
+            write=None if is_read else RawWrite(verb, relative),
+        )
+
+    @overload
+    async def reconcile(
+        self, write: SubmitOffer, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
+    ) -> Reconciliation[Bid]: ...
+    @overload
+    async def reconcile(
+        self, write: Publish, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
+    ) -> Reconciliation[models.RateRequest | models.Listing]: ...
+    @overload
+    async def reconcile(
+        self, write: Respond, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
+    ) -> Reconciliation[models.Listing]: ...
+    @overload
+    async def reconcile(
+        self,
+        write: models.CreateRoute | models.UpdateRoute,
+        *,
+        settle: timedelta = ...,
+        baseline: Sequence[object] | None = None,
+    ) -> Reconciliation[Route]: ...
+    @overload
+    async def reconcile(
+        self, write: Write, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
+    ) -> Reconciliation: ...
+    async def reconcile(
+        self, write: Write, *, settle: timedelta = DEFAULT_SETTLE, baseline: Sequence[object] | None = None
+    ) -> Reconciliation:
+        """Find out whether a write happened; `OutcomeUnknownError.reconcile()` calls this.
+
+        It reads the listings that would show the write (service document, 4.4 to 4.7 and 4.9), and sends no write.
+
+        Args:
+            write: The `write` of an `OutcomeUnknownError`.
+            settle: Time that the service may take to show a write.
+            baseline: Records of the same listing, read with `sweep=True` before the write was sent, if the caller has
+                them.
+
+        Returns:
+            `Applied(record)`, `NotApplied()`, `Conflict(record)` or `StillUnknown(candidates)`.
+
+        Raises:
+            ValidationError: An argument is invalid.
+            LoginRejectedError: The service rejected the email or password.
+        """
+        if not isinstance(write, Write):
+            raise ValidationError(
+                f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
+            )
+        options = self._options
+        patient = self._view(deadline=max(options.deadline, DEFAULT_DEADLINE), strict=False)
+        return await reconciliation.reconcile(
+            patient.bids, patient.offers, patient.routes, self._shared.readings, write, settle=settle, baseline=baseline
+        )
+
     async def _account(self) -> str:
-        return await self._shared.account()
+        """Return the account's email."""
+        email, _ = await self._options.credentials()
+        return email
+
+    async def _own_bids(self) -> list[Bid]:
+        """Return the account's bids, from a reading that begins now or later and that other callers may share."""
+        # A strict view raises what reconciliation only notes: it does not share its readings.
+        key = ("strict bids",) if self._options.strict else ("bids", None, True)
+        bids, _ = await self._shared.readings.read(key, self.bids.list(sweep=True))
+        return bids
+
+    def _has_seen_bid_on(self, request: int) -> bool:
+        """Return `True` if the last shared reading of the account's bids has shown one on the request."""
+        last = [bid for key in (("bids", None, True), ("strict bids",)) for bid in self._shared.readings.last(key)]
+        return any(bid.index == request and bid.amount is not None for bid in last)
+
+
+def _method(value: str) -> str:
+    if not isinstance(value, str) or not value.isalpha() or not value.isascii():
+        raise ValidationError(f"method must be an HTTP method such as POST, not {value!r}", field="method")
+    return value.upper()
+
+
+def _path(value: str) -> str:
+    """Return the path relative to the API root, without its leading slash; it must not leave the root."""
+    if not isinstance(value, str) or not value.strip("/"):
+        raise ValidationError("path must be a path relative to the API root, such as quote/offer", field="path")
+    relative = value.removeprefix("/")
+    *folders, last = relative.split("/")
+    is_plain = relative.isascii() and relative.isprintable() and not set(relative) & set(":?#\\% ")
+    if not is_plain or {"", ".", ".."} & {*folders} or last in (".", ".."):
+        raise ValidationError(
+            f"path must be a plain path relative to the API root, such as quote/offer, not {value!r};"
+            " parameters go in params",
+            field="path",
+        )
+    return relative
+
+
+def _pairs(params: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of a query string."""
+    if params is not None and not isinstance(params, Mapping):
+        raise ValidationError(f"params must map names to text or integers, not {type(params).__name__}", field="params")
+    pairs = []
+    for name, value in (params or {}).items():
+        if not isinstance(name, str):
+            raise ValidationError(f"params must have text as names, not {type(name).__name__}", field="params")
+        # Other values, such as `True` or `None`, would be sent as Python writes them.
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            kind = type(value).__name__
+            raise ValidationError(f"params[{name!r}] must be text or an integer, not {kind}", field="params")
+        # Python cannot write integers of thousands of digits.
+        if isinstance(value, int) and abs(value) >= 10**30:
+            raise ValidationError("params must not hold an integer of more than 30 digits", field="params")
+        pairs.append((name, str(value)))
+    return tuple((_sendable(name), _sendable(value)) for name, value in pairs)
+
+
+def _sendable(text: str) -> str:
+    return validation.text(text, "params", allow_empty=True)

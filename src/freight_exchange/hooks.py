@@ -1,4 +1,4 @@
-"""Hooks: callables that receive frozen records of events, for logging and metrics.
+"""Hooks: callables that receive frozen records of events, for logging and metrics. Instrumentation: spans around them.
 
 A hook is sync or async, and receives all records; it selects by `match` or `isinstance`. A hook never changes the
 outcome of a call: its errors are logged, and an async hook that takes longer than `HOOK_TIMEOUT` is cancelled. No
@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Final, Literal
 
 import anyio
 import attrs
 
+from freight_exchange.base import NO_HEADERS, ReplyHeaders, Serializable
 from freight_exchange.errors import DecodeError, FreightExchangeError
-from freight_exchange.models._base import Frozen
-from freight_exchange.models.writes import Write
-from freight_exchange.platform.reply_headers import NO_HEADERS, ReplyHeaders
+from freight_exchange.models import Write
 
 __all__ = [
-    "Attempt", "BrokenRecord", "Degraded", "Event", "Hook", "Login", "Recovered", "Retry", "Scan", "ScanProgress",
+    "Attempt", "BrokenRecord", "Degraded", "Event", "Hook", "Login", "Recovered", "ReplyHeaders", "Retry", "Scan",
+    "ScanProgress",
 ]  # fmt: skip
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Attempt(Frozen):
+class Attempt(Serializable):
     """Attempt of a call: one request handed to the network, and its end.
 
     Attributes:
@@ -62,7 +63,7 @@ class Attempt(Frozen):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Retry(Frozen):
+class Retry(Serializable):
     """Failed attempt that is repeated after `delay` seconds."""
 
     method: str
@@ -74,7 +75,7 @@ class Retry(Frozen):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Login(Frozen):
+class Login(Serializable):
     """End of a login.
 
     Attributes:
@@ -91,7 +92,7 @@ class Login(Frozen):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class BrokenRecord(Frozen):
+class BrokenRecord(Serializable):
     """Unreadable part of a reply whose rest was read; `error.path` has its position.
 
     The part is a record of a listing, a part of a record, or a repeated key. The path `$` has two meanings: the reply
@@ -104,7 +105,7 @@ class BrokenRecord(Frozen):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Scan(Frozen):
+class Scan(Serializable):
     """End of a feed's scan.
 
     Attributes:
@@ -131,7 +132,7 @@ class Scan(Frozen):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class ScanProgress(Frozen):
+class ScanProgress(Serializable):
     """Progress of a feed's scan, after a page that is not the last.
 
     The first scan of a large market takes minutes. The events of its pages are delivered meanwhile.
@@ -156,7 +157,7 @@ class ScanProgress(Frozen):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Degraded(Frozen):
+class Degraded(Serializable):
     """Start of failures of a feed's scans. The feed retries; there is no other record until it has recovered.
 
     Attributes:
@@ -171,7 +172,7 @@ class Degraded(Frozen):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Recovered(Frozen):
+class Recovered(Serializable):
     """Recovery of a feed: its scans succeed again, `after` seconds after the first failure; no event is lost."""
 
     feed: str
@@ -202,7 +203,6 @@ class Hooks:
         return bool(self._hooks)
 
     def with_hook(self, hook: Hook) -> Hooks:
-        """Return these hooks and one more."""
         return Hooks((*self._hooks, hook))
 
     async def emit(self, event: Event) -> None:
@@ -215,20 +215,128 @@ class Hooks:
                         await result
                     if scope.cancelled_caught:
                         self._log(hook, event, f"it took longer than {HOOK_TIMEOUT:g} s and was cancelled", None)
-            except Exception as error:  # noqa: BLE001  # a hook's bug must not change the result of the call
+            except BaseException as error:  # a hook's bug must not change the result of the call
+                if not isinstance(error, Exception) and not _is_of_another_task(error):
+                    raise
                 self._log(hook, event, type(error).__name__, error)
 
-    def _log(self, hook: Hook, event: Event, why: str, error: Exception | None) -> None:
+    def _log(self, hook: Hook, event: Event, why: str, error: BaseException | None) -> None:
         # The first failure of a kind is logged at ERROR, others at DEBUG.
         key = (id(hook), why)
         level = logging.DEBUG if key in self._failed else logging.ERROR
         self._failed.add(key)
         name = getattr(hook, "__qualname__", type(hook).__qualname__)
-        _logger.log(
-            level,
-            "hook %s failed on a record %s: %s; the call is not affected",
-            name,
-            type(event).__name__,
-            why,
-            exc_info=error,
-        )
+        message = "hook %s failed on a record %s: %s; the call is not affected"
+        _logger.log(level, message, name, type(event).__name__, why, exc_info=error)
+
+
+def _is_of_another_task(error: BaseException) -> bool:
+    """Return whether an error is the cancellation of a task that the hook has awaited, and not of its caller."""
+    import asyncio  # programs on trio need none
+
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and not task.cancelling()
+
+
+# Instrumentation
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class CallInfo:
+    """Call that is about to begin; its `Attempt` and `Retry` records have the same `call_id`."""
+
+    base_url: str
+    method: str
+    path: str
+    call_id: str
+    write: Write | None
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class ScanInfo:
+    """Scan that is about to begin, or to continue; the fields are those of `Scan`."""
+
+    feed: str
+    tier: str
+    window: int
+
+
+@attrs.define(kw_only=True, eq=False)
+class HandlerRun:
+    """Attempt of a bot's handler. `ending`, as in the metric of deliveries, and `error` are set at its end."""
+
+    feed: str
+    handler: str
+    kind: str
+    event: int
+    request: int | None
+    attempt: int
+    ending: str | None = None
+    error: Exception | None = None
+
+
+class Instrumentation:
+    """Base class of instrumentations, which does nothing. Each context manager surrounds the operation in its name."""
+
+    def record(self, event: Event) -> None:
+        """Receive a record of the client's hooks."""
+
+    def call(self, call: CallInfo) -> AbstractContextManager[object]:
+        """Surround a call: its attempts, waits and login. An error of the call passes through."""
+        return _NOTHING
+
+    def scan(self, scan: ScanInfo) -> AbstractContextManager[object]:
+        """Surround a scan of a feed, or a part of one that pauses."""
+        return _NOTHING
+
+    def found(self, feed: str, events: Sequence[int]) -> None:
+        """Receive the numbers of the events that the last scan of a feed has found."""
+
+    def handler(self, run: HandlerRun) -> AbstractContextManager[object]:
+        """Surround an attempt of a bot's handler. At the end, `run` has the ending and the error."""
+        return _NOTHING
+
+
+class Instruments(Instrumentation):
+    """The instrumentations of a client, the first outermost. Its truth value is false if there are none."""
+
+    def __init__(self, parts: tuple[Instrumentation, ...] = ()) -> None:
+        self._parts = parts
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def and_also(self, part: Instrumentation) -> Instruments:
+        return Instruments((*self._parts, part))
+
+    def record(self, event: Event) -> None:
+        for part in self._parts:
+            part.record(event)
+
+    def call(self, call: CallInfo) -> AbstractContextManager[object]:
+        return _entered(part.call(call) for part in self._parts)
+
+    def scan(self, scan: ScanInfo) -> AbstractContextManager[object]:
+        return _entered(part.scan(scan) for part in self._parts)
+
+    def found(self, feed: str, events: Sequence[int]) -> None:
+        for part in self._parts:
+            part.found(feed, events)
+
+    def handler(self, run: HandlerRun) -> AbstractContextManager[object]:
+        return _entered(part.handler(run) for part in self._parts)
+
+
+@contextmanager
+def _entered(parts: Iterable[AbstractContextManager[object]]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for part in parts:
+            stack.enter_context(part)
+        yield
+
+
+_NOTHING: Final = nullcontext()
+
+NO_INSTRUMENTS: Final = Instruments()

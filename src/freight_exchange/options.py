@@ -8,23 +8,25 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
 import attrs
 
+from freight_exchange.base import Serializable
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.models._base import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    "Addresses",
-    "CarrierField",
-    "CurrencyField",
-    "GetParameters",
-    "IndexType",
-    "RetryPolicy",
-    "Seconds",
-    "Start",
+    "Addresses", "CarrierField", "CurrencyField", "GetParameters", "IndexType", "RetryPolicy", "Seconds", "Start",
     "Timeouts",
-]
+]  # fmt: skip
+
+URL_VARIABLE: Final = "FREIGHT_EXCHANGE_URL"
+EMAIL_VARIABLE: Final = "FREIGHT_EXCHANGE_EMAIL"
+PASSWORD_VARIABLE: Final = "FREIGHT_EXCHANGE_PASSWORD"
+GET_PARAMETERS_VARIABLE: Final = "FREIGHT_EXCHANGE_GET_PARAMETERS"
+ADDRESSES_VARIABLE: Final = "FREIGHT_EXCHANGE_ADDRESSES"
+CURRENCY_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CURRENCY_FIELD"
+CARRIER_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CARRIER_FIELD"
+TRUST_ENV_VARIABLE: Final = "FREIGHT_EXCHANGE_TRUST_ENV"
 
 Seconds = float | int | timedelta
 """A duration: seconds as a number, or a `timedelta`."""
@@ -51,11 +53,6 @@ GetParameters = Literal["body", "query"]
 CurrencyField = Literal["currencyIndex", "currencyId", "both"]
 CarrierField = Literal["carrier", "carrierId", "both"]
 IndexType = Literal["integer", "string"]
-
-GET_PARAMETERS_VARIABLE: Final = "FREIGHT_EXCHANGE_GET_PARAMETERS"
-ADDRESSES_VARIABLE: Final = "FREIGHT_EXCHANGE_ADDRESSES"
-CURRENCY_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CURRENCY_FIELD"
-CARRIER_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CARRIER_FIELD"
 
 PublishAddress = Literal["quote/submitrequest", "quote/request", "request"]
 ApproveAddress = Literal["quote/approveoffer", "quote/offer"]
@@ -89,14 +86,11 @@ def seconds(value: Seconds, name: str) -> float:
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise ConfigurationError(f"{name} must be seconds or a timedelta, not {type(value).__name__}")
-    # Compared and not converted, as an integer can be too large for a float.
+    # Compared and not converted, as an integer can be too large for a float, or to be written.
     if not 0 < number <= sys.float_info.max:
-        raise ConfigurationError(f"{name} must be more than 0 seconds and finite, not {_formatted(number)}")
+        written = number if abs(number) < 10**20 or isinstance(number, float) else "an endless integer"
+        raise ConfigurationError(f"{name} must be more than 0 seconds and finite, not {written}")
     return float(number)
-
-
-def _formatted(number: float) -> str:
-    return str(number) if isinstance(number, float) or abs(number) < 10**20 else "an endless integer"
 
 
 def _to_seconds(value: Seconds) -> float:
@@ -108,7 +102,7 @@ def _positive(instance: object, attribute: attrs.Attribute[float], value: float)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Timeouts(Frozen):
+class Timeouts(Serializable):
     """Network timeouts of each attempt, in seconds or as a `timedelta`.
 
     Attributes:
@@ -138,7 +132,7 @@ def _check_bool(_: object, attribute: attrs.Attribute[bool], value: bool) -> Non
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class RetryPolicy(Frozen):
+class RetryPolicy(Serializable):
     """Retry policy for calls that are safe to repeat.
 
     Attributes:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Hashable, Iterator, Sequence
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast, overload
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast, overload
 
 import anyio
 import attrs
 
-from freight_exchange import wire
+from freight_exchange.base import Serializable
 from freight_exchange.errors import ConfigurationError, FeedProtocolError, FreightExchangeError, ValidationError
-from freight_exchange.models._base import Serializable
 from freight_exchange.walk import SAFE, Pass, Sweep
+from freight_exchange.wire import Rows
 
-__all__ = ["DEFAULT_PAGE_SIZE", "FetchPage", "Page", "PageIterator", "Paginator", "RawPage", "keys_of"]
+__all__ = ["DEFAULT_PAGE_SIZE", "FetchPage", "Page", "PageIterator", "Paginator", "keys_of"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -22,19 +22,13 @@ T_co = TypeVar("T_co", covariant=True)
 DEFAULT_PAGE_SIZE: Final = 100
 """Default of `page_size`."""
 
+_WINDOWS: Final = 8
+"""Windows of pages that are fetched together: a page is decoded while the service works on the next ones."""
+
 _logger = logging.getLogger("freight_exchange")
 
 
-class RawPage(Protocol[T_co]):
-    """Page as received: its records, and its unreadable rows, which count as rows."""
-
-    @property
-    def records(self) -> Sequence[T_co]: ...
-    @property
-    def broken(self) -> Sequence[Exception]: ...
-
-
-FetchPage = Callable[[int, int], Awaitable[RawPage[T]]]
+FetchPage = Callable[[int, int], Awaitable[Rows[T]]]
 """Function that fetches a page by its number and size."""
 
 
@@ -68,19 +62,15 @@ class Page(Serializable, Sequence[T_co], Generic[T_co]):
 
 
 class _Unreadable(NamedTuple):
-    """Key of an unreadable row: its index, or else its content."""
+    """Key of an unreadable row: its content."""
 
-    row: object
+    row: str
 
 
-def keys_of(page: RawPage[T], identity: Callable[[T], Hashable] | None) -> list[Hashable]:
+def keys_of(page: Rows[T], identity: Callable[[T], Hashable] | None) -> list[Hashable]:
     """Return the keys of a page's rows, the unreadable ones last. Without an identity, a record is its own key."""
     keys = [cast("Hashable", record) if identity is None else identity(record) for record in page.records]
-    for error in page.broken:
-        raw = getattr(error, "raw", error)
-        index = wire.index_of_raw(raw)
-        keys.append(_Unreadable(repr(raw) if index is None else index))
-    return keys
+    return keys + [_Unreadable(repr(getattr(error, "raw", error))) for error in page.broken]
 
 
 def _check_sweep(_: object, attribute: object, value: object) -> None:
@@ -94,13 +84,12 @@ class Paginator(Generic[T]):
 
     One pass yields no record twice. It ends after 20 rows without a new one, at refused pages, or at a repetition of
     the last page, and not at a short page. It can miss rows if earlier rows are removed between two pages, or if 20
-    rows in a row are hidden from the user.
+    rows in a row are hidden from the user. With `sweep=True` the listing is read again until two passes agree, to 100
+    rows past the end: no row that was listed all the time is missing.
 
-    The first page is requested in the size that the service document states, then in 100 rows and in `page_size` as
-    long as each page is full, since a service may cut larger pages silently.
-
-    `sweep=True` repeats the pass until two passes agree, and looks 100 rows past the end. It misses no row that was
-    listed all the time. Up to `window` pages are fetched at a time.
+    The first page is requested in the size that the service document states, then in 100 rows and in `page_size`
+    (default: the client's) as long as each page is full, since a service may cut larger pages silently. Up to `window`
+    pages are in flight at a time.
 
     Records without an identity (listed bids) can come twice if the list moves. With `sweep=True` they come together at
     the end, as often as they are listed.
@@ -127,7 +116,7 @@ class Paginator(Generic[T]):
     def __await__(self) -> Generator[Any, None, Page[T]]:
         return PageIterator(self, self._walk(0, sweep=False)).first_page().__await__()
 
-    def __aiter__(self) -> AsyncIterator[T]:
+    def __aiter__(self) -> _Records[T]:
         return _Records(PageIterator(self, self._walk(0, sweep=self.sweep), joins_first=False))
 
     def pages(self, *, start: int = 0) -> PageIterator[T]:
@@ -172,10 +161,15 @@ class PageIterator(AsyncIterator[Page[T]]):
         self._fetch = listing.start_read()
         self._joins_first = joins_first
         self._pending: list[T] = []
-        self._fetched: dict[tuple[int, int], RawPage[T] | Exception] = {}
+        self._fetched: dict[tuple[int, int], Rows[T] | Exception] = {}
         self._refusal: Exception | None = None
         self._seen: set[Hashable] = set()
-        self._closed = self._pulling = False
+        self._closed = self._pulling = self._has_unreadable = False
+
+    @property
+    def is_complete(self) -> bool:
+        """`True` if this was a sweep that has missed nothing, and could read everything."""
+        return isinstance(self._walk, Sweep) and self._walk.complete and not self._has_unreadable
 
     def __aiter__(self) -> PageIterator[T]:
         return self
@@ -204,12 +198,12 @@ class PageIterator(AsyncIterator[Page[T]]):
         """Return the next page, even if it adds no record."""
         number = self._walk.number
         self._pending += await self._step()
-        while self._joins_first and self._walk.settling:
+        while self._joins_first and self._walk.up.settling:
             # The first page is requested again, in a larger size: together they are one page.
             self._pending += await self._step()
         records, self._pending = self._pending, []
         where = self._listing.where
-        return Page(tuple(records if where is None else filter(where, records)), number, self._walk.fitting)
+        return Page(tuple(records if where is None else filter(where, records)), number, self._walk.up.fitting)
 
     async def _step(self) -> list[T]:
         """Process one page; return the records that it adds."""
@@ -225,9 +219,10 @@ class PageIterator(AsyncIterator[Page[T]]):
             self._refusal = page
         else:
             keys = keys_of(page, identity)
+            self._has_unreadable = self._has_unreadable or bool(page.broken or page.flaws)
             by_key = dict(zip(keys, page.records, strict=False))
             added = walk.take(keys)
-        if walk.broken and self._refusal is not None:
+        if walk.up.broken and self._refusal is not None:
             raise self._refusal
         if walk.ended:
             self._report_end()
@@ -239,31 +234,41 @@ class PageIterator(AsyncIterator[Page[T]]):
         self._seen.update(new)
         return [by_key[key] for key in new]
 
-    async def _next_page(self) -> RawPage[T] | Exception:
+    async def _next_page(self) -> Rows[T] | Exception:
         """Return the page that the walk needs, and fetch further ones of the window together with it."""
         walk = self._walk
         at = walk.number, walk.size
         if at not in self._fetched:
             self._fetched = {}
-            numbers = walk.ahead(self._listing.window)
+            window = self._listing.window
+            numbers = walk.ahead(window if window == 1 else window * _WINDOWS)
             if len(numbers) == 1:
-                await self._fetch_page(*at)
+                await self._fetch_pages(iter(numbers), walk.size)
             else:
+                waiting = iter(numbers)
                 async with anyio.create_task_group() as group:
-                    for number in numbers:
-                        group.start_soon(self._fetch_page, number, walk.size)
+                    for _ in range(min(window, len(numbers))):
+                        group.start_soon(self._fetch_pages, waiting, walk.size)
         return self._fetched.pop(at)
 
-    async def _fetch_page(self, number: int, size: int) -> None:
-        try:
-            self._fetched[number, size] = await self._fetch(number, size)
-        except Exception as error:  # noqa: BLE001  # raised when it is the turn of the page
-            self._fetched[number, size] = error
+    async def _fetch_pages(self, numbers: Iterator[int], size: int) -> None:
+        """Fetch pages until one is not full: it may be the last."""
+        for number in numbers:
+            page: Rows[T] | Exception
+            try:
+                page = await self._fetch(number, size)
+            except Exception as error:  # noqa: BLE001  # raised when it is the turn of the page
+                page = error
+            self._fetched[number, size] = page
+            if isinstance(page, Exception) or page.rows < size:
+                for _ in numbers:
+                    # The other readers stop too.
+                    pass
 
     def _report_end(self) -> None:
         """Log that the listing may have more records; raise with a strict client."""
         walk, name = self._walk, self._listing.name
-        if walk.ignores_offset:
+        if walk.up.ignores_offset:
             problem = f"{name}: every page of the listing is its first one: {_OFFSET_LOST}"
         elif isinstance(walk, Sweep) and walk.is_unstable:
             raise FeedProtocolError(f"{name}: the listing changed during each of many readings; read it later")
@@ -271,7 +276,7 @@ class PageIterator(AsyncIterator[Page[T]]):
             reason = _CUT if walk.cut else _CHANGES
             problem = f"{name}: no two passes agree, so the listing may have more records: {reason}"
         else:
-            if walk.moved:
+            if walk.up.moved:
                 _logger.info("%s: rows came again while the listing was read, so others may be missing", name)
             return
         if self._listing.strict:
@@ -293,6 +298,11 @@ class _Records(AsyncIterator[T]):
     def __init__(self, pages: PageIterator[T]) -> None:
         self._pages = pages
         self._page: Iterator[T] = iter(())
+
+    @property
+    def is_complete(self) -> bool:
+        """`PageIterator.is_complete`."""
+        return self._pages.is_complete
 
     def __aiter__(self) -> _Records[T]:
         return self

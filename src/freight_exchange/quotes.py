@@ -17,15 +17,13 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from freight_exchange import validation
+from freight_exchange.base import EXACT, FrozenMapping, Serializable
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import validation
-from freight_exchange.models._base import EXACT, Frozen, FrozenMapping
-from freight_exchange.models.currency import Currency
-from freight_exchange.models.enums import OfferStatus
-from freight_exchange.models.listing import Listing
-from freight_exchange.models.offer import Offer
-from freight_exchange.models.validation import Number
+from freight_exchange.models import Currency, Listing, Offer
 from freight_exchange.platform.text import fold
+from freight_exchange.validation import Number
+from freight_exchange.words import OfferStatus
 
 __all__ = ["ComparedOffer", "Comparison", "Rates", "compare"]
 
@@ -36,7 +34,7 @@ _CLAUSE_END: Final = re.compile(r"[;\n]|\.(?=\s|$)")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class ComparedOffer(Frozen):
+class ComparedOffer(Serializable):
     """An offer with its figures in the currency of the comparison. No figure is rounded.
 
     Attributes:
@@ -59,7 +57,7 @@ class ComparedOffer(Frozen):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Comparison(Frozen):
+class Comparison(Serializable):
     """The offers on a request, ranked by total.
 
     Attributes:
@@ -186,10 +184,7 @@ async def _rate(rates: Rates | None, code: str, target: str) -> Decimal:
         raise ValidationError(f"rates has several rates of {code}", field="rates")
     for rate in found:
         return rate
-    raise ValidationError(
-        f"an offer is in {code}: give its exchange rate to compare it in {target}, such as rates={{{code!r}: ...}}",
-        field="rates",
-    )
+    raise ValidationError(f"an offer is in {code}: give the exchange rate of {code} to {target}", field="rates")
 
 
 def _code(value: str, field: str) -> str:

@@ -35,12 +35,12 @@ import attrs
 import httpx
 
 from freight_exchange.bot import Bot, BotStatus
+from freight_exchange.bot.background import Background
 from freight_exchange.bot.failpoints import FAILPOINTS
-from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.client import FreightExchange
+from freight_exchange.errors import ConfigurationError
 from freight_exchange.platform.clock import Reading
-from freight_exchange.store import SQLiteStore, Store
-from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
+from freight_exchange.store import Store
 from freight_sandbox import FAULTS, Account, AuditLog, Cargo, Cut, Exchange, Fault, Profile, WireFault, memory
 from freight_sandbox.wire import Call
 
@@ -74,10 +74,7 @@ __all__ = [
 
 _UP: Final = 5_000.0
 """Seconds for which the machine has run at the start."""
-_POLL_INTERVAL, _MAX_POLL_INTERVAL = 0.05, 5.0
 _TIMEOUT = timedelta(hours=1)
-_CLOCK_STEP = 0.001
-"""Seconds by which a scan must follow a publication to include it: at the same time it may have come before."""
 _THREAD_TIMEOUT: Final = 30.0
 _MAX_TASKS_NAMED: Final = 10
 
@@ -251,7 +248,7 @@ def inline_store(path: str | os.PathLike[str]) -> Store:
 
     The store that `store=path` makes works in a thread, for which virtual time does not wait.
     """
-    return SQLiteStore(path, inline=True)
+    return Store(path, inline=True)
 
 
 class _Crash(BaseException):
@@ -272,12 +269,12 @@ class Trial:
         self._client = client
         self._crash_at = crash_at
         self._remaining = times
-        self._job: BackgroundTask[None]
+        self._run: Background
         self.has_crashed = False
 
     async def __aenter__(self) -> Self:
         self._bot.begin()
-        self._job = BackgroundTasks().start(self._run, log_errors=False)
+        self._run = Background(self._serve)
         return self
 
     async def __aexit__(
@@ -285,8 +282,8 @@ class Trial:
     ) -> None:
         self._bot.stop()
         with anyio.CancelScope(shield=True):
-            await self._job.wait_finished()
-        await self._raise_failure()
+            await self._run.wait()
+        self._run.raise_error()
 
     @property
     def status(self) -> BotStatus:
@@ -300,14 +297,12 @@ class Trial:
             TimeoutError: It takes longer than `within`.
             BaseException: The error that ended the bot.
         """
-        began = anyio.current_time()
-        with anyio.fail_after(within.total_seconds()):
-            pause = _POLL_INTERVAL
-            while True:
-                if await self._is_idle(since=began):
-                    return
-                await anyio.sleep(pause)
-                pause = min(2 * pause, _MAX_POLL_INTERVAL)
+        try:
+            await self._bot.idle(within)
+        except ConfigurationError:
+            await self._run.wait()
+            self._run.raise_error()
+            raise RuntimeError("the bot has crashed" if self.has_crashed else "the bot has stopped") from None
 
     async def crashed(self, within: timedelta = _TIMEOUT) -> None:
         """Wait until the bot has crashed at its failpoint.
@@ -316,43 +311,17 @@ class Trial:
             TimeoutError: The bot does not reach it.
         """
         with anyio.fail_after(within.total_seconds()):
-            await self._job.wait_finished()
+            await self._run.wait()
         if not self.has_crashed:
-            await self._raise_failure()
+            self._run.raise_error()
 
-    async def _is_idle(self, *, since: float) -> bool:
-        if self._job.is_finished:
-            await self._raise_failure()
-            raise RuntimeError("the bot has crashed" if self.has_crashed else "the bot has stopped")
-        status = self._bot.status()
-        session: Any = self._bot._supervisor and self._bot._supervisor.session
-        feed = status.feed
-        if status.state != "running" or feed is None or status.in_flight:
-            return False
-        last_scan = session.health.last_scan()
-        waiting = feed.unacknowledged - len(feed.gaps)
-        if status.offer_feed is not None:
-            waiting += status.offer_feed.unacknowledged
-        if last_scan < since + _CLOCK_STEP or waiting > 0:
-            return False
-        unit_of_work: Any = self._bot._components().unit_of_work
-        work = await unit_of_work.read(
-            lambda store: [*store.deliveries(state="ready"), *store.deliveries(state="claimed")]
-        )
-        return not work
-
-    async def _run(self) -> None:
+    async def _serve(self) -> None:
         try:
-            await self._bot._serve(self._client, self._reach)
-        except* _Crash:
-            self.has_crashed = True
-
-    async def _raise_failure(self) -> None:
-        """Raise the error that ended the bot, if any."""
-        try:
-            await self._job.wait()
-        except ProcessEnd as end:
-            raise end.reason from None
+            await self._bot.serve(exchange=self._client, failpoints=self._reach)
+        except BaseException as error:
+            if not self.has_crashed:
+                raise
+            del error
 
     def _reach(self, point: str) -> None:
         if self.has_crashed:
@@ -362,6 +331,8 @@ class Trial:
             self._remaining -= 1
             if self._remaining == 0:
                 self.has_crashed = True
+                if self._bot._supervisor is not None:
+                    self._bot._supervisor.abandon()
                 raise _Crash(point)
 
 

@@ -32,10 +32,8 @@ class Pass:
 
     Attributes:
         fitting: Page size with which a later pass continues after the last page.
-        rows: How often each row was found.
-        pages: Number of the last page with rows, plus one.
-        short: Number of rows of each page with fewer rows than requested.
-        moved: Some row came again.
+        rows: How often each row was found; `moved` if one came again.
+        pages: Number of the last page with rows, plus one; `short` has the rows of those that are not full.
         broken: A page follows one that failed, or rows follow a refused one, so that one was not past the end.
         ignores_offset: The service ignores page numbers.
     """
@@ -57,6 +55,10 @@ class Pass:
         self._failed_at = -1
         self._refused = self._fails_past_end = False
         self._asking: Literal["", "size", "offset", "alive"] = ""
+
+    @property
+    def up(self) -> Pass:
+        return self
 
     @property
     def settling(self) -> bool:
@@ -189,18 +191,12 @@ class Down:
         self.ended = self.number == self._start
         self.number -= 1
 
-    def refuse(self, status: int | None) -> list[Hashable] | None:
-        if status not in REFUSALS or self.number == self._start:
-            return None
-        self.take(())
-        return []
+    def may_refuse(self) -> bool:
+        return self.number != self._start
 
 
 class Places:
-    """Single rows at places that a pass lacks if the service cuts pages below the size of that pass.
-
-    A cut page lacks its last row, and the last page the row after those that it has.
-    """
+    """Single rows that a cut of pages below their size skips: the last of a cut page, or the next of the last page."""
 
     size: Final = 1
 
@@ -226,24 +222,15 @@ class Places:
         del self._places[0]
         self.rows.update(keys)
 
-    def refuse(self, status: int | None) -> list[Hashable] | None:
-        if status not in REFUSALS:
-            return None
-        self.take(())
-        return []
+    def may_refuse(self) -> bool:
+        return True
 
 
 class Sweep:
     """Passes up and down until they agree. `number` and `size` describe the next page until it has `ended`.
 
-    Args:
-        documented: Whether the service document states the size `safe`. If not, rows that a cut below that size would
-            have skipped are looked for before the sweep is complete.
-
-    Attributes:
-        complete: No row that was listed all the time is missing.
-        rows: How often each row was found, by the last pass; rows of earlier passes that it lacks count once.
-        cut: The service cuts pages below `safe`.
+    If the size `safe` is not `documented`, rows that a cut below it would have skipped are looked for before the sweep
+    is complete. `rows` counts those of the last pass; rows of earlier passes that it lacks count once.
     """
 
     def __init__(
@@ -258,8 +245,8 @@ class Sweep:
         self._begin()
 
     def _begin(self) -> None:
-        self._up = Pass(self._size, safe=self._safe, start=self._start, past_end=self._past_end)
-        self._walk: Pass | Down | Places = self._up
+        self.up = Pass(self._size, safe=self._safe, start=self._start, past_end=self._past_end)
+        self._walk: Pass | Down | Places = self.up
         self._is_equal = self._news = self.cut = False
 
     @property
@@ -271,33 +258,13 @@ class Sweep:
         return self._walk.size
 
     @property
-    def fitting(self) -> int:
-        return self._up.fitting
-
-    @property
-    def settling(self) -> bool:
-        return self._walk is self._up and self._up.settling
-
-    @property
-    def broken(self) -> bool:
-        return self._up.broken
-
-    @property
     def is_unstable(self) -> bool:
         """`True` if each of many readings had new rows, and none was complete."""
         return self._rounds == _ROUNDS and not self.complete
 
     @property
-    def moved(self) -> bool:
-        return self._up.moved
-
-    @property
-    def ignores_offset(self) -> bool:
-        return self._up.ignores_offset
-
-    @property
     def rows(self) -> Counter[Hashable]:
-        return self._up.rows | Counter(self._known.keys())
+        return self.up.rows | Counter(self._known.keys())
 
     def ahead(self, window: int) -> Sequence[int]:
         """Return the numbers of up to `window` next pages that are needed in any case."""
@@ -314,7 +281,12 @@ class Sweep:
 
     def refuse(self, status: int | None) -> list[Hashable] | None:
         """Process a refusal in place of the page, as `take` does; return `None` if the caller has to raise it."""
-        if self._walk.refuse(status) is None:
+        if isinstance(self._walk, Pass):
+            if self._walk.refuse(status) is None:
+                return None
+        elif status in REFUSALS and self._walk.may_refuse():
+            self._walk.take(())
+        else:
             return None
         self._conclude()
         return []
@@ -322,27 +294,27 @@ class Sweep:
     def _conclude(self) -> None:
         if not self._walk.ended:
             return
-        if self._up.ignores_offset:
+        if self.up.ignores_offset:
             self.ended = True
             return
-        if self._walk is self._up:
-            self._walk = Down(self._up, self._start)
+        if self._walk is self.up:
+            self._walk = Down(self.up, self._start)
             if not self._walk.ended:
                 return
         if isinstance(self._walk, Down):
-            self._is_equal = self._up.rows == self._walk.rows
-            if self._is_equal and not self._documented and self._up.short:
-                self._walk = Places(self._up)
+            self._is_equal = self.up.rows == self._walk.rows
+            if self._is_equal and not self._documented and self.up.short:
+                self._walk = Places(self.up)
                 return
         if isinstance(self._walk, Places):
-            self.cut = not self._walk.rows.keys() <= self._up.rows.keys()
+            self.cut = not self._walk.rows.keys() <= self.up.rows.keys()
         self._end_round(agrees=self._is_equal and not self.cut)
 
     def _end_round(self, *, agrees: bool) -> None:
         self._rounds += 1
         self._quiet = 0 if self._news else self._quiet + 1
         self._agreed = self._agreed + 1 if agrees else 0
-        self.complete = self._agreed >= (_AGREEMENTS_IF_MOVED if self._up.moved else 1)
+        self.complete = self._agreed >= (_AGREEMENTS_IF_MOVED if self.up.moved else 1)
         self.ended = self.complete or self._quiet >= _ROUNDS_WITHOUT_NEWS or self._rounds == _ROUNDS
         if not self.ended:
             self._begin()

@@ -27,17 +27,11 @@ class CallRecord:
     fault: str | None = None
 
 
-class Publication(NamedTuple):
-    """Publication of a request. `call` is the number of the HTTP call; `None` if there was none."""
-
-    request: int
-    account: str
-    time: float
-    call: int | None
-
-
 class RequestChange(NamedTuple):
-    """State of a request from `time` on. `what` is published, updated, touched, selected or withdrawn."""
+    """State of a request from `time` on. `what` is published, updated, touched, selected or withdrawn.
+
+    `call` is the number of the HTTP call; `None` if there was none.
+    """
 
     request: int
     time: float
@@ -55,13 +49,6 @@ class OfferRecord(NamedTuple):
     call: int | None
 
 
-class OfferChange(NamedTuple):
-    """Offer with a new status, from `time` on."""
-
-    offer: Offer
-    time: float
-
-
 class LoginRecord(NamedTuple):
     """Login attempt."""
 
@@ -69,14 +56,6 @@ class LoginRecord(NamedTuple):
     accepted: bool
     time: float
     call: int | None
-
-
-class Span(NamedTuple):
-    """State of a request and the time during which reads show it; `until` is `None` for the last state."""
-
-    state: Request
-    since: float
-    until: float | None
 
 
 class AuditLog:
@@ -89,16 +68,13 @@ class AuditLog:
     def forget(self) -> None:
         """Drop every record. The numbers of calls continue."""
         self.calls: list[CallRecord] = []
-        self.publications: list[Publication] = []
         self.changes: list[RequestChange] = []
         self.offers: list[OfferRecord] = []
-        self.offer_changes: list[OfferChange] = []
         self.logins: list[LoginRecord] = []
 
-    def next_call(self) -> int:
-        """Return the number of the next call."""
-        self.count += 1
-        return self.count
+    @property
+    def publications(self) -> list[RequestChange]:
+        return [change for change in self.changes if change.what == "published"]
 
     def calls_to(self, method: str, path: str) -> list[CallRecord]:
         """Return the calls to one address, in order."""
@@ -106,24 +82,12 @@ class AuditLog:
 
     def offers_on(self, request: int, account: str | None = None) -> list[OfferRecord]:
         """Return every offer ever made on a request, by one account or by all."""
-        on = [record for record in self.offers if record.offer.request == request]
-        return on if account is None else [record for record in on if record.account == account]
+        return [it for it in self.offers if it.offer.request == request and account in (None, it.account)]
 
     def duplicate_offers(self) -> list[list[OfferRecord]]:
-        """Return groups of offers with equal request, account, amount and currency.
-
-        Each group is one offer that was sent more than once.
-        """
-        groups: dict[tuple[object, ...], list[OfferRecord]] = {}
+        """Return groups of offers with equal request, account, amount and currency: one offer that was sent twice."""
+        groups: dict[object, list[OfferRecord]] = {}
         for record in self.offers:
-            offer = record.offer
-            groups.setdefault((offer.request, record.account, offer.amount, offer.currency), []).append(record)
+            key = record.offer.request, record.account, record.offer.amount, record.offer.currency
+            groups.setdefault(key, []).append(record)
         return [group for group in groups.values() if len(group) > 1]
-
-    def spans(self, request: int, *, late: float = 0.0) -> list[Span]:
-        """Return the states of a request with their times, as reads show them that are `late` seconds late."""
-        changes = [change for change in self.changes if change.request == request]
-        ends: list[float | None] = [change.time + late for change in changes[1:]]
-        return [
-            Span(change.state, change.time + late, end) for change, end in zip(changes, [*ends, None], strict=False)
-        ]

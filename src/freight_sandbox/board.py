@@ -8,9 +8,9 @@ import itertools
 import json
 import secrets
 import time
-import typing
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal
 from importlib.resources import files
 from typing import Any, Final
@@ -21,15 +21,13 @@ import attrs
 
 from freight_sandbox.audit import CallRecord
 from freight_sandbox.codec import decode
-from freight_sandbox.faults import FAULTS, Fault, FaultScript
-from freight_sandbox.fields import Fields, Refusal
+from freight_sandbox.faults import FAULTS, Fault
+from freight_sandbox.fields import Fields, Refusal, read_number
 from freight_sandbox.quirks import Profile
 from freight_sandbox.records import Request
 from freight_sandbox.samples import CURRENCIES, samples
-from freight_sandbox.service import Exchange, read_cargo
+from freight_sandbox.service import OPERATIONS, Exchange, read_cargo
 from freight_sandbox.wire import CONNECTING, Call, Reply
-
-__all__ = ["PATH", "Board"]
 
 PATH: Final = "board"
 """Path of the page, relative to the server's root."""
@@ -38,45 +36,34 @@ _POLL_TIMEOUT, _MAX_BODY, _SAMPLES = 20.0, 100_000, 8
 _MAX_RECORDS, _MAX_REQUESTS, _MAX_LINES, _MAX_STRIKES, _MAX_REACTIONS, _MAX_TEXT = 2000, 200, 40, 8, 4, 100
 _DECLINED: Final = frozenset({"declined", "rejected", "removed"})
 _KINDS: Final = {"html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+# No foreign or inline scripts: text that gets past the escaping still cannot run.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
 _HEADERS: Final = (
-    # No foreign or inline scripts: text that gets past the escaping still cannot run.
-    (
-        "content-security-policy",
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
-    ),
+    ("content-security-policy", _POLICY),
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),
     ("cross-origin-resource-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cache-control", "no-store"),
 )
-_ADDRESSES: Final = {
-    "login": "POST login",
-    "search": "POST quote/getrequests, GET quote/request",
-    "publish": "POST quote/submitrequest, POST quote/request, POST request",
-    "submit": "POST quote/submitoffer, POST quote/bid",
-    "bids": "GET quote/bid",
-    "offers": "GET quote/offer, POST quote/getoffers",
-    "approve": "POST quote/approveoffer, POST quote/offer",
-    "routes": "GET route, POST route, PUT route",
-    "lists": "GET carrier, GET currency",
-}
-_OPERATIONS: Final = {address: key for key, addresses in _ADDRESSES.items() for address in addresses.split(", ")}
+_OPERATIONS: Final = {f"{method} {path}": operation.name for (method, path), operation in OPERATIONS.items()}
+_OPERATIONS["POST login"] = "login"
+_PUBLISH: Final = ("POST", "quote/submitrequest")
 # A running server cannot perform the faults that prevent a connection.
 _FAULTS: Final = {name: fault for name, fault in FAULTS.items() if fault.cut not in CONNECTING}
-_HINTS: Final = typing.get_type_hints(Profile)
+_KNOBS: Final = {knob.name: knob for knob in Profile.knobs()}
 
 
 @functools.cache
 def _catalogue() -> Mapping[str, Any]:
-    """Return the faults and quirks that the page can switch on."""
-    faults, knobs, numbers = _FAULTS.values(), Profile.knobs(), (int, float, int | None)
-    at = {fault.name: _OPERATIONS.get(f"{fault.method or 'POST'} {fault.path}", "") for fault in faults}
-    choices = {knob.name: None if _HINTS[knob.name] in numbers else [knob.default, *knob.values] for knob in knobs}
+    at = {name: _OPERATIONS.get(f"{fault.method or 'POST'} {fault.path}", "") for name, fault in _FAULTS.items()}
+    choices = {name: None if knob.is_number else [knob.default, *knob.values] for name, knob in _KNOBS.items()}
     return {
-        "faults": [_pick(it, "name", "meaning", "times") | {"operation": at[it.name]} for it in faults],
-        "quirks": [_pick(it, "name", "meaning", "default") | {"choices": choices[it.name]} for it in knobs],
+        "faults": [_pick(it, "name", "meaning", "times") | {"operation": at[it.name]} for it in _FAULTS.values()],
+        "quirks": [_pick(it, "name", "meaning", "default") | {"choices": choices[it.name]} for it in _KNOBS.values()],
     }
 
 
@@ -119,21 +106,16 @@ def _permit_change(headers: Mapping[str, str]) -> None:
 class Board:
     """Exchange with a page for people. Serve it as both: `serve(board, site=board)`.
 
-    Args:
-        exchange: The exchange.
-        clock: The exchange's time in seconds since the epoch.
-        names: Host names of the server in addition to `localhost` and IP addresses.
+    `names` are host names of the server in addition to `localhost` and IP addresses; `clock` is the exchange's time in
+    seconds since the epoch.
 
     Attributes:
         url: The API root that the page shows. Set it when the server has its port.
         revision: Number that grows with every change, from a random start.
     """
 
-    def __init__(
-        self, exchange: Exchange, *, clock: Callable[[], float] = time.time, names: Collection[str] = ()
-    ) -> None:
-        self.exchange = exchange
-        self.url = ""
+    def __init__(self, exchange: Exchange, clock: Callable[[], float] = time.time, names: Collection[str] = ()) -> None:
+        self.exchange, self.faults, self.url = exchange, exchange.faults, ""
         # Each run starts at another revision, so that a page from before a restart notices a change.
         self.revision = 1 + secrets.randbelow(2**48)
         self._clock = clock
@@ -142,33 +124,25 @@ class Board:
         self._numbers = itertools.count(1)
         self._armed: dict[int, tuple[dict[str, Any], tuple[Fault, ...]]] = {}
         self._calls: deque[dict[str, Any]] = deque(maxlen=_MAX_LINES)
-        self._strikes: dict[tuple[Any, ...], dict[str, Any]] = {}
-        self._struck = 0
+        self._struck, self._strikes = 0, dict[tuple[Any, ...], dict[str, Any]]()
+        page = files("freight_sandbox") / "page"
         self._files = {
-            PATH if path.name == "board.html" else f"{PATH}/{path.name}": (
-                path.read_bytes(),
-                path.name.partition(".")[2],
-            )
-            for path in files("freight_sandbox").joinpath("page").iterdir()
+            PATH if path.name == "board.html" else f"{PATH}/{path.name}": (path.read_bytes(), path.name)
+            for path in (page.iterdir() if page.is_dir() else ())  # a freezer may leave it out
         }
         self._actions: Mapping[str, Callable[[Fields], None]] = {
-            "requests": self._publish,
+            "requests": lambda it: exchange.act(exchange.shipper, *_PUBLISH, it.merged(), clock()),
             "change": self._change,
             "withdraw": lambda fields: exchange.withdraw(self._open(fields).index, clock()),
             "respond": self._respond,
             "offer_as_rival": self._offer_as_rival,
             "arm": self._arm,
-            "disarm": self._disarm,
+            "disarm": lambda fields: self._disarm(fields.integer("id") if "id" in fields else None),
             "set_quirk": self._set_quirk,
             "reset_quirks": lambda fields: setattr(exchange, "profile", Profile()),
         }
 
     # Calls of programs
-
-    @property
-    def faults(self) -> FaultScript:
-        """The faults that strike calls."""
-        return self.exchange.faults
 
     def handle(self, call: Call, now: float) -> Reply:
         """Answer a call of a program, and note it for the page."""
@@ -191,16 +165,18 @@ class Board:
             operation = "submit"  # one address takes both
         if operation == "login":
             caller = str(parameters.get("email") or "")[:_MAX_TEXT] or caller
-        line: dict[str, Any] = {
+        line: dict[str, Any] = _pick(record, "status", "processed") | {
             "caller": record.account or caller,
             "operation": operation,
             "request": int(request) if request.isdecimal() and len(request) < 16 else None,
-            "status": record.status,
-            "processed": record.processed,
             "fault": record.fault and record.fault.removesuffix(".then"),
         }
         if record.fault is None:
-            self._note_reaction(line)
+            # What callers do after a strike.
+            for strike in self._strikes.values():
+                about, then = {strike["request"], line["request"]} - {None}, strike["then"]
+                if line["caller"] == strike["caller"] and len(about) < 2 and operation not in then:
+                    then += [operation] if len(then) < _MAX_REACTIONS else []
         else:
             # A fault that strikes every call has one entry for each caller, and does not bury the others.
             self._struck += 1
@@ -215,14 +191,6 @@ class Board:
                 other.update(count=other["count"] + 1, time=record.time)
                 return
         self._calls.append(line | {"number": record.number, "time": record.time, "count": 1})
-
-    def _note_reaction(self, line: Mapping[str, Any]) -> None:
-        """Add the call to what callers did after a strike."""
-        for strike in self._strikes.values():
-            about = {strike["request"], line["request"]} - {None}
-            then: list[str] = strike["then"]
-            if line["caller"] == strike["caller"] and len(about) < 2 and line["operation"] not in then:
-                then += [line["operation"]] if len(then) < _MAX_REACTIONS else []
 
     def _finish_change(self) -> None:
         # The logs grow with every call, and a server may run for weeks.
@@ -256,8 +224,8 @@ class Board:
         if call.path == "":
             return _reply(302, b"", ("location", f"/{PATH}"))
         if call.path in self._files:
-            content, kind = self._files[call.path]
-            return _reply(200, content, ("content-type", _KINDS[kind]))
+            content, name = self._files[call.path]
+            return _reply(200, content, ("content-type", _KINDS[name.rpartition(".")[2]]))
         if call.path not in (f"{PATH}/catalogue", f"{PATH}/state"):
             raise Refusal(404, "Not Found")
         if _is_cross_site(call.headers):
@@ -285,9 +253,6 @@ class Board:
         self._finish_change()
         return _json({"revision": self.revision})
 
-    def _publish(self, fields: Fields) -> None:
-        self.exchange.act(self.exchange.shipper, "POST", "quote/submitrequest", fields.merged(), self._clock())
-
     def _open(self, fields: Fields) -> Request:
         record = self.exchange.requests.get(fields.integer("request"))
         if record is None or record.state != "open":
@@ -300,12 +265,11 @@ class Board:
         self.exchange.update(record.index, self._clock(), cargo)
 
     def _respond(self, fields: Fields) -> None:
-        index, approved = fields.integer("offer"), fields.integer("approved", least=0, most=1)
-        offer = self.exchange.offers.get(index)
+        offer = self.exchange.offers.get(fields.integer("offer"))
         if offer is None:
             raise Refusal(404, "There is no such offer.")
         owner = self.exchange.accounts[self.exchange.requests[offer.request].owner]
-        values = {"offerIndex": index, "approved": approved}
+        values = {"offerIndex": offer.index, "approved": fields.get("approved")}
         self.exchange.act(owner, "POST", "quote/approveoffer", values, self._clock())
 
     def _offer_as_rival(self, fields: Fields) -> None:
@@ -328,38 +292,33 @@ class Board:
         processed = fields.get("processed")
         times = fields.integer("times", least=1, most=1000) if "times" in fields else None
         factory = _FAULTS.get(name)
-        if factory is None or (operation and operation not in _ADDRESSES):
+        if factory is None or (operation and operation not in _OPERATIONS.values()):
             raise Refusal(404, "There is no such fault.")
         if processed is not None and not any(processed is phase for phase in factory.phases):
             raise Refusal(400, "This fault cannot strike at that moment.")
         rules = factory(times=times, processed=processed)
         if operation:
-            there: Any = {"method": None, "path": None}
-            there["when"] = lambda call: _OPERATIONS.get(f"{call.method} {call.path}") == operation
-            rules = tuple(attrs.evolve(rule, **there) for rule in rules)
+            when: Any = lambda call: _OPERATIONS.get(f"{call.method} {call.path}") == operation  # noqa: E731
+            rules = tuple(attrs.evolve(rule, method=None, path=None, when=when) for rule in rules)
         self.faults.add(*rules)
         number = next(self._numbers)
         self._armed[number] = {"id": number, "fault": name, "operation": operation, "times": times}, rules
 
-    def _disarm(self, fields: Fields) -> None:
-        """Switch one fault off, or all of them."""
-        number = fields.integer("id") if "id" in fields else None
+    def _disarm(self, number: int | None) -> None:
         for key, (_, rules) in self._armed.items():
             if number in (None, key):
                 self.faults.disarm(*rules)
 
     def _set_quirk(self, fields: Fields) -> None:
         name, value = fields.text("name"), fields.get("value")
-        hint, is_number = _HINTS.get(name), isinstance(value, int | Decimal) and not isinstance(value, bool)
-        if hint is float:
-            fits, value = is_number and 0 <= value <= 60, float(value) if is_number else None
-        elif hint in (int, int | None):
-            fits = is_number and isinstance(value, int) and 1 <= value <= 10_000_000
-            fits = fits or (value is None and hint is not int)
+        knob, number = _KNOBS.get(name), read_number(value)
+        if knob is None or not knob.is_number:
+            choices = () if knob is None else (knob.default, *knob.values)
+            fits = repr(value) in map(repr, choices)  # as True == 1
+        elif isinstance(knob.default, float):
+            fits, value = number is not None and 0 <= number <= 60, float(number or 0)
         else:
-            # True == 1, so the types are compared too.
-            choices = (True, False) if hint is bool else typing.get_args(hint)
-            fits = any(type(value) is type(choice) and value == choice for choice in choices)
+            fits = (isinstance(value, int) and 1 <= (number or 0) <= 10_000_000) or value is knob.default is None
         if not fits:
             raise Refusal(400, "No such quirk or value. Seconds go to 60, counts are whole numbers to 10,000,000.")
         self.exchange.profile = attrs.evolve(self.exchange.profile, **{name: value})
@@ -380,7 +339,7 @@ class Board:
                 **{state: states[state] for state in ("open", "selected", "withdrawn")},
                 "offers": len(offers),
                 "waiting": sum(
-                    offer.status == "pending" and exchange.requests[offer.request].state == "open" for offer in offers
+                    it.status == "pending" and exchange.requests[it.request].state == "open" for it in offers
                 ),
                 "struck": self._struck,
                 "duplicates": copies.total() - len(copies),
@@ -405,15 +364,13 @@ class Board:
             **_pick(request, "index", "refid", "state", "created"),
             "cargo": attrs.asdict(request.cargo),
             "contacts": [
-                _pick(account, "name", "email")
-                | _pick(account.company, "phone", "city")
-                | {"company": account.company.name}
-                for account in map(exchange.accounts.__getitem__, selected)
+                _pick(it, "name", "email") | _pick(it.company, "phone", "city") | {"company": it.company.name}
+                for it in map(exchange.accounts.__getitem__, selected)
             ],
             "offers": [
                 _pick(offer, "index", "amount", "status", "rates", "terms")
                 | {
-                    "currency": CURRENCIES[offer.currency].code,
+                    "currency": CURRENCIES[offer.currency]["code"],
                     "is_own": offer.account == exchange.forwarder.index,  # the account that the page assigns to a bot
                     "is_lowest": offer.status not in _DECLINED and (offer.currency, offer.amount) in cheapest,
                 }
@@ -425,20 +382,16 @@ class Board:
         """Count the equal offers of a struck caller that stand; more than one means that it was sent again."""
         if strike["request"] is None or strike["operation"] != "submit":
             return None
-        made = Counter(
-            (offer.amount, offer.currency)
-            for offer in self.exchange.offers_on(strike["request"])
-            if self.exchange.accounts[offer.account].email == strike["caller"] and offer.status not in _DECLINED
-        )
-        return max(made.values(), default=0)
+        standing = [it for it in self.exchange.offers_on(strike["request"]) if it.status not in _DECLINED]
+        own = [it for it in standing if self.exchange.accounts[it.account].email == strike["caller"]]
+        return max(Counter((it.amount, it.currency) for it in own).values(), default=0)
 
 
 def _sent(body: bytes) -> dict[str, Any]:
-    try:
-        values = decode(body) if body else {}
-    except ValueError:
-        return {}
-    return values if isinstance(values, dict) else {}
+    with suppress(ValueError):
+        if isinstance(values := decode(body), dict):
+            return values
+    return {}
 
 
 def _json(value: Mapping[str, Any], status: int = 200) -> Reply:

@@ -34,9 +34,7 @@ _encoder = json.JSONEncoder(default=_mark, separators=(",", ":"))
 
 def encode(value: object) -> bytes:
     text = _encoder.encode(value)
-    if "\\udfff" in text:
-        text = _MARKED.sub(r"\1", text)
-    return text.encode("ascii")
+    return (_MARKED.sub(r"\1", text) if "\\udfff" in text else text).encode("ascii")
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email.utils
 import functools
 import gzip
+import http
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
@@ -16,9 +17,10 @@ import attrs
 from freight_sandbox.codec import Raw, decode, encode
 from freight_sandbox.wire import Call, Cut, Reply, WireFault
 
+Json = dict[str, Any]
 Mutation = Callable[[Reply, float, Random], Reply]
 """Change of the reply, at a time, with a random source. A call that was not carried out has a reply of status 0."""
-Change = Callable[[Any, float], None]
+Change = Callable[[Any, float], object]
 """Action on the exchange, at a time."""
 
 
@@ -51,9 +53,13 @@ class Fault:
             raise ValueError(f"the fault {self.name} leaves a call without reply and without a cut")
 
     @property
+    def cut(self) -> Cut | None:
+        return None if self.wire is None else self.wire.cut
+
+    @property
     def early(self) -> bool:
         """`True` if the fault strikes before the server has the whole request."""
-        return self.wire is not None and self.wire.cut.early
+        return self.cut is not None and self.cut.early
 
     def matches(self, call: Call) -> bool:
         return (
@@ -73,8 +79,6 @@ class Fired(NamedTuple):
 
 @attrs.define(eq=False)
 class _Armed:
-    """Fault with its counters."""
-
     fault: Fault
     skip: int
     times: int | None
@@ -109,49 +113,32 @@ class FaultScript:
         return next((armed.fault for armed in self._armed if not armed.skip and armed.fault.matches(call)), None)
 
     def take(self, call: Call) -> Fault | None:
-        """Return the fault that strikes this call, and count it. The caller records the strike with `note`."""
+        """Return the fault that strikes this call, and count it. The exchange adds the strike to `fired`."""
         for armed in self._armed:
-            if not armed.fault.matches(call):
-                continue
-            if armed.skip:
+            if armed.fault.matches(call):
+                if not armed.skip:
+                    if armed.times is not None:
+                        armed.times -= 1
+                    if armed.times == 0:
+                        self._armed.remove(armed)
+                    return armed.fault
                 armed.skip -= 1
-                continue
-            if armed.times is not None:
-                armed.times -= 1
-                if armed.times == 0:
-                    self._armed.remove(armed)
-            return armed.fault
         return None
 
-    def note(self, fault: Fault, call: int, processed: bool) -> None:
-        """Record a strike. `processed` is true if the call took effect."""
-        self.fired.append(Fired(fault.name, call, processed))
 
-
-@attrs.frozen
-class FaultFactory:
+@attrs.frozen(kw_only=True)
+class FaultFactory(Fault):
     """Fault of the catalogue. Call it to make its rules: `exchange.faults.add(*FAULTS["stall"](path="login"))`.
 
-    `phases` lists the allowed values of `processed`; the first is the default. `method`, `path` and `times` are the
-    defaults of the call. `seconds` is the pause of a drip, the wait of an idle FIN, the delay of `retry_after`, which
-    makes the mutation of a reply with that header, or the delay of a late reply (`is_late`). `next_mutation` changes
-    the reply to the call after the struck one.
+    `phases` lists the allowed values of `processed`; the first is the default. `timed` makes parts of the rule from a
+    number of seconds, by default `seconds`. `then` replaces the reply to the call after.
     """
 
-    name: str
-    meaning: str
     phases: tuple[bool, ...]
-    cut: Cut | None = None
-    mutation: Mutation | None = None
-    retry_after: Callable[[float], Mutation] | None = None
-    change: Change | None = None
-    next_mutation: Mutation | None = None
-    method: str | None = None
-    path: str | None = None
-    times: int | None = 1
-    is_late: bool = False
+    meaning: str
+    timed: Callable[[float], dict[str, Any]] = lambda seconds: {}
     seconds: float = 0.0
-    size: int = 0
+    then: Mutation | None = None
 
     def __call__(
         self,
@@ -167,32 +154,21 @@ class FaultFactory:
         phase = self.phases[0] if processed is None else processed
         if phase not in self.phases:
             raise ValueError(f"{self.name} cannot strike {'after' if phase else 'before'} processing")
-        pause = self.seconds if seconds is None else seconds
-        fault = Fault(
-            name=self.name,
-            method=method or self.method,
-            path=path or self.path,
-            processed=phase,
-            times=self.times if times == -1 else times,
-            skip=skip,
-            wire=WireFault(self.cut, pause, self.size) if self.cut is not None else None,
-            mutate=self.retry_after(pause) if self.retry_after is not None else self.mutation,
-            change=self.change,
-            delay=pause if self.is_late else 0.0,
-        )
-        if self.next_mutation is None:
+        parts = {field.name: getattr(self, field.name) for field in attrs.fields(Fault)}
+        parts |= {"method": method or self.method, "path": path or self.path, "skip": skip, "processed": phase}
+        parts |= {"times": self.times if times == -1 else times}
+        fault = Fault(**parts | self.timed(self.seconds if seconds is None else seconds))
+        if self.then is None:
             return (fault,)
-        return fault, attrs.evolve(fault, name=f"{self.name}.then", processed=False, mutate=self.next_mutation)
+        return fault, attrs.evolve(fault, name=f"{self.name}.then", processed=False, mutate=self.then)
 
 
 # Mutations that replace the reply
 
 _JSON: Final = (("content-type", "application/json"),)
-_PAGE: Final = (
-    b"<!DOCTYPE html><html><head><title>Freight Exchange</title></head><body><h1>Be right back.</h1></body></html>"
-)
+_PAGE: Final = b"<!DOCTYPE html><html><head><title>Exchange</title></head><body><h1>Be right back.</h1></body></html>"
+_HTML: Final = (_PAGE, "text/html; charset=UTF-8")
 _DEPTH: Final = 100_000
-_BOMB_SIZE: Final = 50_000_000
 
 
 def raw_reply(status: int, body: bytes, content_type: str = "application/json", *headers: tuple[str, str]) -> Mutation:
@@ -206,23 +182,20 @@ def json_reply(status: int, payload: object, *headers: tuple[str, str]) -> Mutat
     return raw_reply(status, encode(payload), "application/json", *headers)
 
 
-def html_reply(status: int) -> Mutation:
-    """Replace the reply with a page of HTML."""
-    return raw_reply(status, _PAGE, "text/html; charset=UTF-8")
+def failure(status: int, retry_after: object = None) -> Mutation:
+    """Replace the reply with a failure, whose message is the phrase of its status."""
+    headers = () if retry_after is None else (("retry-after", str(retry_after)),)
+    return json_reply(status, {"message": http.HTTPStatus(status).phrase}, *headers)
 
 
-def _retry_after(status: int, payload: object) -> Callable[[float], Mutation]:
-    return lambda seconds: json_reply(status, payload, ("retry-after", f"{seconds:.0f}"))
+def _retry_later(status: int) -> Callable[[float], dict[str, Any]]:
+    return lambda seconds: {"mutate": failure(status, f"{seconds:.0f}")}
 
 
-def _retry_at_date(seconds: float) -> Mutation:
-    """Replace the reply with a 429 whose Retry-After date is `seconds` ahead of the server's clock."""
-
-    def mutate(good: Reply, now: float, random: Random) -> Reply:
-        date = email.utils.formatdate(now + seconds, usegmt=True)
-        return json_reply(429, _BUSY, ("retry-after", date))(good, now, random)
-
-    return mutate
+def _retry_at_date(seconds: float) -> dict[str, Any]:
+    """Give a 429 a Retry-After date that is `seconds` ahead of the server's clock."""
+    date = functools.partial(email.utils.formatdate, usegmt=True)
+    return {"mutate": lambda good, now, random: failure(429, date(now + seconds))(good, now, random)}
 
 
 def _placeholder(good: Reply, now: float, random: Random) -> Reply:
@@ -232,14 +205,13 @@ def _placeholder(good: Reply, now: float, random: Random) -> Reply:
 
 @functools.cache
 def _bomb(layers: int) -> bytes:
-    body = b" " * _BOMB_SIZE + b"{}"
+    body = b" " * 50_000_000 + b"{}"
     for _ in range(layers):
-        body = gzip.compress(body, compresslevel=9, mtime=0)
+        body = _gzip(body)
     return body
 
 
 def _gzip_bomb(layers: int) -> Mutation:
-    """Replace the reply with 50 MB of white space and valid JSON: 49 kB gzipped once, a few hundred bytes twice."""
     headers = (*_JSON, ("content-encoding", ", ".join(["gzip"] * layers)))
     return lambda good, now, random: Reply(200, headers, _bomb(layers))
 
@@ -247,82 +219,52 @@ def _gzip_bomb(layers: int) -> Mutation:
 # Mutations of the good reply
 
 
-def _encoded(change: Callable[[bytes], bytes], encoding: str) -> Mutation:
-    """Change the body and declare its encoding."""
-    header = ("content-encoding", encoding)
-    return lambda good, now, random: attrs.evolve(good, headers=(*good.headers, header), body=change(good.body))
+def _body(change: Callable[[bytes], bytes], encoding: str = "", charset: str = "") -> Mutation:
+    """Change the body, and declare an encoding or a charset."""
+    added = {"content-encoding": encoding} if encoding else {}
+    added |= {"content-type": f"application/json; charset={charset}"} if charset else {}
+
+    def mutate(good: Reply, now: float, random: Random) -> Reply:
+        return attrs.evolve(good, headers=(*{**dict(good.headers), **added}.items(),), body=change(good.body))
+
+    return mutate
 
 
 def _gzip(body: bytes) -> bytes:
     return gzip.compress(body, mtime=0)
 
 
-def _half(body: bytes) -> bytes:
-    return body[: len(body) // 2]
-
-
-def _charset(name: str) -> Mutation:
-    """Declare another charset; the body stays UTF-8."""
-    headers = (("content-type", f"application/json; charset={name}"),)
-    return lambda good, now, random: attrs.evolve(good, headers=headers)
-
-
-def _body(change: Callable[[bytes], bytes]) -> Mutation:
-    return lambda good, now, random: attrs.evolve(good, body=change(good.body))
-
-
 def _instead_of(pattern: bytes, text: bytes, otherwise: bytes) -> Mutation:
     """Replace the first match in the body, or a body without one."""
-    compiled = re.compile(pattern)
-
-    def change(body: bytes) -> bytes:
-        changed, found = compiled.subn(lambda match: text, body, count=1)
-        return changed if found else otherwise
-
-    return _body(change)
+    # Given as a function, the text has no escapes.
+    return _body(lambda body: re.sub(pattern, lambda _: text, body, count=1) if re.search(pattern, body) else otherwise)
 
 
 def _number(text: str) -> Mutation:
-    """Write another text for the first number."""
     return _instead_of(rb'(?<!\\)":(-?[0-9]+(?:\.[0-9]+)?)', b'":' + text.encode(), encode({"index": Raw(text)}))
 
 
 def _text(begin: bytes) -> Mutation:
-    """Begin the first text with these bytes."""
     return _instead_of(rb'(?<!\\)":"', b'":"' + begin, b'{"message":"' + begin + b'"}')
 
 
-def _repeat_key(body: bytes) -> bytes:
-    """Repeat the first key, first with an empty value."""
-    key = body[1 : body.find(b":")]
-    return b"{" + key + b":{}," + body[1:]
-
-
-Json = dict[str, Any]
-
-
-def _payload(reply: Reply) -> Json:
-    """Return the JSON of a good reply, an empty object for any other."""
-    try:
-        payload = decode(reply.body) if 0 < reply.status < 300 else {}
-    except ValueError:
-        return {}
-    return payload if isinstance(payload, dict) else {}
-
-
 def _json(change: Callable[[Json, float, Random], object]) -> Mutation:
-    """Change the decoded body in place."""
+    """Change the JSON object of a good reply in place."""
 
     def mutate(good: Reply, now: float, random: Random) -> Reply:
-        payload = _payload(good)
+        try:
+            payload = decode(good.body) if 0 < good.status < 300 else None
+        except ValueError:
+            return good
+        if not payload or not isinstance(payload, dict):
+            return good
         change(payload, now, random)
-        return attrs.evolve(good, body=encode(payload)) if payload else good
+        return attrs.evolve(good, body=encode(payload))
 
     return mutate
 
 
 def _break_record(payload: Json, now: float, random: Random) -> None:
-    """Replace a random record of the collection with a text."""
     for records in payload.values():
         if isinstance(records, dict | list) and records:
             keys = sorted(records) if isinstance(records, dict) else range(len(records))
@@ -334,27 +276,22 @@ def _user(key: str, value: Callable[[float], object] | None) -> Mutation:
 
     def change(payload: Json, now: float, random: Random) -> None:
         user = payload.get("user", {})
-        if value is None:
-            user.pop(key, None)
-        elif user:
+        if user and value is not None:
             user[key] = value(now)
+        else:
+            user.pop(key, None)
 
     return _json(change)
 
 
-def _add_refusal(payload: Json, now: float, random: Random) -> None:
-    """Add the key of a refusal, with a null value."""
-    if payload:
-        payload["Unauthorized"] = None
-
-
-def _another(sign: str, keys: Iterable[str], by: int, words: Mapping[str, str] | None = None) -> Mutation:
+def _another(sign: str, by: int, *keys: str, **words: str) -> Mutation:
     """Raise numbers, and replace words, in the first record that has the key `sign`."""
 
     def change(payload: Json, now: float, random: Random) -> None:
         record = _first(payload, sign) or {}
-        changes = {key: _raised(record[key], by) for key in keys if key in record} | dict(words or {})
-        record.update({key: changes[key] for key in changes.keys() & record.keys()})
+        # With its own type, a text stays a text.
+        record.update({key: type(record[key])(Decimal(record[key]) + by) for key in keys or [sign] if key in record})
+        record.update({key: word for key, word in words.items() if key in record})
 
     return _json(change)
 
@@ -366,64 +303,46 @@ def _first(value: object, sign: str) -> Json | None:
     return next((found for item in inner if (found := _first(item, sign)) is not None), None)
 
 
-def _raised(value: object, by: int) -> object:
-    """Add to a number, and keep its JSON form."""
-    if isinstance(value, str):
-        return str(Decimal(value) + by)
-    return value + by if isinstance(value, int | Decimal) else value
-
-
-# Changes of the exchange
-
-
 def _publish(exchange: Any, now: float) -> None:
     exchange.publish(exchange.shipper, now)
 
 
-def _withdraw(exchange: Any, now: float) -> None:
-    if (newest := exchange.newest_open()) is not None:
-        exchange.withdraw(newest, now)
-
-
-def _touch(exchange: Any, now: float) -> None:
-    if (oldest := exchange.oldest_open()) is not None:
-        exchange.touch(oldest, now)
-
-
-def _reorder(exchange: Any, now: float) -> None:
-    exchange.reorder()
+def _on(place: int, action: str) -> Change:
+    return lambda it, now: [getattr(it, action)(index, now) for index in it.open_requests()[place:][:1]]
 
 
 # The catalogue
 
 _DENIED: Final = {"Unauthorized": "Access denied. The token is missing, invalid or expired."}
 _FAILED: Final = {"message": "The user name or password is invalid."}
-_BUSY: Final = {"message": "Too many requests."}
-_DOWN: Final = {"message": "Service unavailable."}
-_ERROR: Final = json_reply(500, {"message": "Internal server error."})
 _ELSEWHERE: Final = json_reply(307, {}, ("location", "https://elsewhere.example/api/login"))
-_OTHER: Final = {
-    "commodityname": "Cement",
-    "cargoname": "Cement",
-    "origin": "Piraeus",
-    "destination": "Boston",
-    "voyageId": "999X",
-}
+_ALREADY: Final = json_reply(400, {"message": "You have already submitted this."})
+_NO_REASON: Final = _json(lambda it, now, random: it.update(Unauthorized=None))
+_CEMENT: Final = {"commodityname": "Cement", "cargoname": "Cement", "origin": "Piraeus", "destination": "Boston"}
+_CURRENCY: Final = ("offerAmount", 138, "currencyIndex", "currencyId")
+_OFFER: Final = ("offerAmount", 1, "offerIndex", "offerId", "index")
 
 Phases = tuple[bool, ...]
-BEFORE: Final[Phases] = (False,)
-AFTER: Final[Phases] = (True,)
-EITHER: Final[Phases] = (True, False)
-EITHER_BEFORE: Final[Phases] = (False, True)
+BEFORE, AFTER, EITHER, EITHER_BEFORE = (False,), (True,), (True, False), (False, True)
+
+_CUT_REPLIES: Final = {Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS}
+_GOOD_REPLIES: Final = {Cut.DRIP, Cut.BYTES_AFTER_REPLY, Cut.IDLE_FIN}
 
 
-def _cut(cut: Cut, phases: Phases, meaning: str, seconds: float = 0.0, size: int = 0) -> FaultFactory:
-    mutation = _placeholder if cut in _REPLIES else None
-    return FaultFactory(cut.value, meaning, phases, cut=cut, mutation=mutation, seconds=seconds, size=size)
+def _row(
+    name: str, phases: Phases, meaning: str, mutate: Mutation | None = None, cut: Cut | None = None, **more: Any
+) -> FaultFactory:
+    if cut is not None:
+        more |= {"wire": WireFault(cut), "timed": lambda seconds: {"wire": WireFault(cut, seconds)}}
+    return FaultFactory(name=name, phases=phases, meaning=meaning, mutate=mutate, **more)
 
 
-def _row(name: str, phases: Phases, meaning: str, mutation: Mutation | None = None, **more: Any) -> FaultFactory:
-    return FaultFactory(name, meaning, phases, mutation=mutation, **more)
+def _cut(cut: Cut) -> FaultFactory:
+    is_before = cut.early or cut is Cut.RESET_AFTER_SEND
+    is_after = cut in _GOOD_REPLIES or cut is Cut.RESET_AFTER_PROCESSING
+    mutate = _placeholder if cut in _CUT_REPLIES | _GOOD_REPLIES else None
+    phases = BEFORE if is_before else AFTER if is_after else EITHER
+    return _row(cut.value, phases, cut.meaning, mutate, cut, seconds=0.05 if cut is Cut.DRIP else 0.0)
 
 
 def _at(address: str, *rows: FaultFactory) -> Iterable[FaultFactory]:
@@ -432,136 +351,73 @@ def _at(address: str, *rows: FaultFactory) -> Iterable[FaultFactory]:
     return (attrs.evolve(row, method=method, path=path) for row in rows)
 
 
-_REPLIES: Final = frozenset(
-    {Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.DRIP, Cut.BYTES_AFTER_REPLY}
-    | {Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS, Cut.IDLE_FIN}
-)
-"""Cuts that need a reply."""
-
 _CATALOGUE: Final = (
-    # Connections
-    _cut(Cut.REFUSED, BEFORE, "nothing listens"),
-    _cut(Cut.DNS, BEFORE, "the name does not resolve"),
-    _cut(Cut.CONNECT_STALL, BEFORE, "the connection is never established"),
-    _cut(Cut.TLS_STALL, BEFORE, "the TLS hello is never answered"),
-    _cut(Cut.BAD_CERTIFICATE, BEFORE, "the certificate is not trusted"),
-    _cut(Cut.POOL_EXHAUSTED, BEFORE, "no connection is free"),
-    _cut(Cut.RESET_BEFORE_HEADERS, BEFORE, "reset before the request's head was read"),
-    _cut(Cut.RESET_MID_BODY, BEFORE, "reset in the middle of the request's body"),
-    _cut(Cut.RESET_AFTER_SEND, BEFORE, "the request received whole, not processed, then a reset"),
-    _cut(Cut.RESET_AFTER_PROCESSING, AFTER, "processed, then a reset instead of the reply"),
-    _cut(Cut.RESET_MID_REPLY, EITHER, "a reset in the middle of the reply's body"),
-    _cut(Cut.FIN_NO_BYTES, EITHER, "closed cleanly without a byte"),
-    _cut(Cut.STALL, EITHER, "no reply, ever"),
-    _cut(Cut.STALL_MID_REPLY, EITHER, "silence in the middle of the reply's body"),
-    _cut(Cut.DRIP, AFTER, "the reply byte by byte", seconds=0.05),
-    _cut(Cut.TRUNCATED_LENGTH, EITHER, "less than Content-Length"),
-    _cut(Cut.TRUNCATED_CHUNKS, EITHER, "no last chunk"),
-    _cut(Cut.GARBAGE_STATUS, EITHER, "a status line that is not HTTP"),
-    _cut(Cut.HEADER_FLOOD, EITHER, "headers without end", size=1_000_000),
-    _cut(Cut.BYTES_AFTER_REPLY, AFTER, "a good reply, and its bytes again on the open connection"),
-    _cut(Cut.IDLE_FIN, AFTER, "a good reply, then the idle connection is closed"),
+    *map(_cut, Cut),
     # Bodies
     _row("gzip_bomb", EITHER, "49 kB that decompress to 50 MB", _gzip_bomb(1)),
     _row("gzip_bomb_twice", EITHER, "a few hundred bytes that decompress to 50 MB in two layers", _gzip_bomb(2)),
-    _row("gzip", AFTER, "one valid layer of gzip", _encoded(_gzip, "gzip")),
-    _row("double_gzip", AFTER, "two layers of gzip", _encoded(lambda body: _gzip(_gzip(body)), "gzip, gzip")),
-    _row("false_gzip", AFTER, "Content-Encoding gzip on a plain body", _encoded(lambda body: body, "gzip")),
-    _row("short_gzip", AFTER, "a gzip stream that ends too early", _encoded(lambda body: _half(_gzip(body)), "gzip")),
-    _row("deep_json", EITHER, "lists nested 100,000 deep", raw_reply(200, b"[" * _DEPTH + b"]" * _DEPTH)),
+    _row("gzip", AFTER, "one valid layer of gzip", _body(_gzip, "gzip")),
+    _row("double_gzip", AFTER, "two layers of gzip", _body(lambda body: _gzip(_gzip(body)), "gzip, gzip")),
+    _row("false_gzip", AFTER, "Content-Encoding gzip on a plain body", _body(bytes, "gzip")),
     _row(
-        "deep_object", EITHER, "objects nested 100,000 deep", raw_reply(200, b'{"a":' * _DEPTH + b"1" + b"}" * _DEPTH)
+        "short_gzip",
+        AFTER,
+        "a gzip stream that ends early",
+        _body(lambda body: (zipped := _gzip(body))[: len(zipped) // 2], "gzip"),
     ),
+    _row("deep_json", EITHER, "100,000 nested lists", raw_reply(200, b"[" * _DEPTH + b"1" + b"]" * _DEPTH)),
+    _row("deep_object", EITHER, "100,000 nested objects", raw_reply(200, b'{"a":' * _DEPTH + b"1" + b"}" * _DEPTH)),
     _row("long_integer", AFTER, "an integer of 5,000 digits", _number("7" * 5000)),
     _row("nan", AFTER, "NaN for a number", _number("NaN")),
     _row("infinity", AFTER, "-Infinity for a number", _number("-Infinity")),
     _row("huge_exponent", AFTER, "1e999 for a number", _number("1e999")),
-    _row("duplicate_keys", AFTER, "the first key occurs twice", _body(_repeat_key)),
+    _row("duplicate_keys", AFTER, "the first key twice", _body(lambda it: re.sub(rb"^{(.*?):", rb"{\1:{},\1:", it))),
     _row("lone_surrogate", AFTER, "half a surrogate pair in a text", _text(rb"\ud800")),
     _row("invalid_utf8", AFTER, "bytes that are not UTF-8 in a text", _text(b"\xe9\xff")),
     _row("bom", AFTER, "a byte-order mark", _body(lambda body: b"\xef\xbb\xbf" + body)),
-    _row("wrong_charset", AFTER, "charset=utf-16 on a UTF-8 body", _charset("utf-16")),
-    _row("unknown_charset", AFTER, "an unknown charset", _charset("x-klingon")),
-    _row("half_json", AFTER, "half of the JSON with the right length", _body(_half)),
-    _row("html_200", EITHER, "a page of HTML with 200", html_reply(200)),
+    _row("wrong_charset", AFTER, "charset=utf-16 on a UTF-8 body", _body(bytes, charset="utf-16")),
+    _row("unknown_charset", AFTER, "an unknown charset", _body(bytes, charset="x-klingon")),
+    _row("half_json", AFTER, "half of the JSON with the right length", _body(lambda body: body[: len(body) // 2])),
+    _row("html_200", EITHER, "a page of HTML with 200", raw_reply(200, *_HTML)),
     _row("empty_200", EITHER, "200 without a body", raw_reply(200, b"")),
     _row("array_200", EITHER, "[1,2,3] with 200", raw_reply(200, b"[1,2,3]")),
     _row("scalar_200", EITHER, "a bare number with 200", raw_reply(200, b"42")),
     _row("maintenance_200", EITHER, "an object without the collection", json_reply(200, {"message": "maintenance"})),
     _row("poison_record", AFTER, "one broken record among the good ones", _json(_break_record)),
     # Statuses
-    _row("slow", AFTER, "a good reply, late", seconds=1.0, is_late=True),
-    _row("throttled", BEFORE, "429 without Retry-After", json_reply(429, _BUSY)),
-    _row("throttled_seconds", BEFORE, "429, Retry-After in seconds", retry_after=_retry_after(429, _BUSY), seconds=1.0),
-    _row("throttled_date", BEFORE, "429, Retry-After as an HTTP date", retry_after=_retry_at_date, seconds=1.0),
-    _row("throttled_negative", BEFORE, "429, Retry-After below zero", _retry_after(429, _BUSY)(-5)),
-    _row("throttled_huge", BEFORE, "429, Retry-After of 10^12 seconds", _retry_after(429, _BUSY)(10**12)),
-    _row(
-        "throttled_nonsense",
-        BEFORE,
-        "429, Retry-After that is not a time",
-        json_reply(429, _BUSY, ("retry-after", "soon")),
-    ),
-    _row("unavailable", EITHER_BEFORE, "503", json_reply(503, _DOWN)),
-    _row("unavailable_forever", BEFORE, "503 for every call", json_reply(503, _DOWN), times=None),
-    _row(
-        "unavailable_retry_after",
-        EITHER_BEFORE,
-        "503 with Retry-After",
-        retry_after=_retry_after(503, _DOWN),
-        seconds=1.0,
-    ),
-    _row("server_error", BEFORE, "500 before the call was carried out", _ERROR),
-    _row("server_error_after_commit", AFTER, "500 after the call was carried out", _ERROR),
-    _row("bad_gateway", EITHER_BEFORE, "502 as a page of HTML", html_reply(502)),
-    _row("request_timeout", EITHER_BEFORE, "408", json_reply(408, {"message": "Request timeout."})),
-    _row("not_found_page", BEFORE, "404 as a page of HTML", html_reply(404)),
-    _row(
-        "bad_request_after_commit",
-        AFTER,
-        "500 after the commit, and 400 for the next try",
-        _ERROR,
-        next_mutation=json_reply(400, {"message": "You have already submitted this."}),
-    ),
+    _row("slow", AFTER, "a good reply, late", seconds=1.0, timed=lambda seconds: {"delay": seconds}),
+    _row("throttled", BEFORE, "429 without Retry-After", failure(429)),
+    _row("throttled_seconds", BEFORE, "429, Retry-After in seconds", seconds=1.0, timed=_retry_later(429)),
+    _row("throttled_date", BEFORE, "429, Retry-After as an HTTP date", seconds=1.0, timed=_retry_at_date),
+    _row("throttled_negative", BEFORE, "429, Retry-After below zero", failure(429, -5)),
+    _row("throttled_huge", BEFORE, "429, Retry-After of 10^12 seconds", failure(429, 10**12)),
+    _row("throttled_nonsense", BEFORE, "429, Retry-After that is not a time", failure(429, "soon")),
+    _row("unavailable", EITHER_BEFORE, "503", failure(503)),
+    _row("unavailable_forever", BEFORE, "503 for every call", failure(503), times=None),
+    _row("unavailable_retry_after", EITHER_BEFORE, "503 with Retry-After", seconds=1.0, timed=_retry_later(503)),
+    _row("server_error", BEFORE, "500 before the call was carried out", failure(500)),
+    _row("server_error_after_commit", AFTER, "500 after the call was carried out", failure(500)),
+    _row("bad_gateway", EITHER_BEFORE, "502 as a page of HTML", raw_reply(502, *_HTML)),
+    _row("request_timeout", EITHER_BEFORE, "408", failure(408)),
+    _row("not_found_page", BEFORE, "404 as a page of HTML", raw_reply(404, *_HTML)),
+    _row("bad_request_after_commit", AFTER, "500 after the commit, then 400", failure(500), then=_ALREADY),
     _row("redirect", BEFORE, "307 to another origin", _ELSEWHERE),
     _row("unauthorized_once", BEFORE, "401 once", json_reply(401, _DENIED)),
     _row("unauthorized_forever", BEFORE, "401 from now on", json_reply(401, _DENIED), times=None),
     _row("unauthorized_200", BEFORE, "Unauthorized with status 200", json_reply(200, _DENIED)),
-    _row("success_with_unauthorized", AFTER, "a good reply with `Unauthorized: null`", _json(_add_refusal)),
-    _row(
-        "tokens_revoked", AFTER, "every token is revoked at once", change=lambda exchange, now: exchange.expire_tokens()
-    ),
+    _row("success_with_unauthorized", AFTER, "a good reply with `Unauthorized: null`", _NO_REASON),
+    _row("tokens_revoked", AFTER, "every token is revoked at once", change=lambda it, now: it.expire_tokens()),
     # Replies about another write than the one that was carried out
     *_at(
         "POST quote/submitoffer",
-        _row(
-            "reply_of_another_request",
-            AFTER,
-            "carried out, but the reply shows another request",
-            _another("index", ["index"], 1, _OTHER),
-        ),
-        _row(
-            "reply_with_another_amount",
-            AFTER,
-            "taken, but the reply shows another amount",
-            _another("offerAmount", ["offerAmount"], 1000),
-        ),
-        _row(
-            "reply_with_another_currency",
-            AFTER,
-            "taken, but the reply shows another currency",
-            # From the dollar to another listed currency.
-            _another("offerAmount", ["currencyIndex", "currencyId"], 138),
-        ),
+        _row("reply_of_another_request", AFTER, "a reply about another request", _another("index", 1, **_CEMENT)),
+        _row("reply_with_another_amount", AFTER, "a reply with another amount", _another("offerAmount", 1000)),
+        # From the dollar to another listed currency.
+        _row("reply_with_another_currency", AFTER, "a reply with another currency", _another(*_CURRENCY)),
     ),
     *_at(
         "POST quote/approveoffer",
-        _row(
-            "approval_of_another_offer",
-            AFTER,
-            "carried out, but the reply shows another offer",
-            _another("offerAmount", ["offerIndex", "offerId", "index"], 1),
-        ),
+        _row("approval_of_another_offer", AFTER, "a reply about another offer", _another(*_OFFER)),
     ),
     *_at(
         "POST login",
@@ -569,7 +425,7 @@ _CATALOGUE: Final = (
             _row(f"login_message_{status}", BEFORE, f"a failed login with {status}", json_reply(status, _FAILED))
             for status in (200, 400, 401, 403, 422, 500)
         ),
-        _row("login_html", BEFORE, "a page of HTML for a login", html_reply(200)),
+        _row("login_html", BEFORE, "a page of HTML for a login", raw_reply(200, *_HTML)),
         _row("login_redirect", BEFORE, "307 to another origin for a login", _ELSEWHERE),
         _row("login_without_token", AFTER, "a user without a token", _user("access_token", None)),
         _row("login_expires_zero", AFTER, "expires_on 0", _user("expires_on", lambda now: 0)),
@@ -581,10 +437,10 @@ _CATALOGUE: Final = (
     # Listings that move
     *_at(
         "POST quote/getrequests",
-        _row("rows_inserted", AFTER, "a request is published just before the call", change=_publish),
-        _row("rows_removed", AFTER, "the newest open request is withdrawn just before the call", change=_withdraw),
-        _row("rows_touched", AFTER, "the oldest open request is updated just before the call", change=_touch),
-        _row("rows_reordered", AFTER, "the listing has another order from this call on", change=_reorder),
+        _row("rows_inserted", AFTER, "a new request just before the call", change=_publish),
+        _row("rows_removed", AFTER, "the newest request is withdrawn just before", change=_on(-1, "withdraw")),
+        _row("rows_touched", AFTER, "the oldest request is updated just before", change=_on(0, "touch")),
+        _row("rows_reordered", AFTER, "another order of the listings from now on", change=lambda it, now: it.reorder()),
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -13,7 +14,8 @@ from freight_sandbox.records import Number
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{1,40})?\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\Z", re.ASCII)
-_INCOTERM = re.compile(r"[A-Z]{3}\Z")
+_TEXT = re.compile(r"\s*\S")
+INCOTERM = re.compile(r"[A-Z]{3}\Z")
 # With a larger exponent the server might write a billion digits.
 _MAX_EXPONENT = 30
 
@@ -23,10 +25,7 @@ class Refusal(Exception):
 
     def __init__(self, status: int, sentence: str, field: str = "", *, key: str = "") -> None:
         super().__init__(sentence)
-        self.status = status
-        self.sentence = sentence
-        self.field = field
-        self.key = key
+        self.status, self.sentence, self.field, self.key = status, sentence, field, key
 
 
 class Fields:
@@ -38,9 +37,7 @@ class Fields:
     __slots__ = ("_ids", "_query", "_values")
 
     def __init__(self, values: Mapping[str, Any], query: Mapping[str, str], ids: str = "any") -> None:
-        self._values = values
-        self._query = query
-        self._ids = ids
+        self._values, self._query, self._ids = values, query, ids
 
     def __contains__(self, name: str) -> bool:
         return self.get(name) is not None
@@ -59,10 +56,10 @@ class Fields:
             raise Refusal(400, f"The field {name} is required.", name)
         return value
 
-    def text(self, name: str) -> str:
+    def text(self, name: str, form: re.Pattern[str] = _TEXT, what: str = "a text") -> str:
         value = self.required(name)
-        if not isinstance(value, str) or not value.strip():
-            raise Refusal(400, f"The field {name} must be a text.", name)
+        if not isinstance(value, str) or not form.match(value):
+            raise Refusal(400, f"The field {name} must be {what}.", name)
         return value
 
     def optional_text(self, name: str) -> str | None:
@@ -71,30 +68,18 @@ class Fields:
             raise Refusal(400, f"The field {name} must be a text.", name)
         return value
 
-    def word(self, name: str, words: Collection[str]) -> str:
-        value = self.text(name)
+    def word(self, name: str, words: Collection[str], default: str | None = None) -> str:
+        value = self.text(name) if default is None or name in self else default
         if value not in words:
             raise Refusal(400, f"The field {name} must be one of {', '.join(sorted(words))}.", name)
         return value
 
-    def optional_word(self, name: str, words: Collection[str], default: str) -> str:
-        return self.word(name, words) if name in self else default
-
-    def incoterm(self, name: str) -> str:
-        value = self.text(name)
-        if not _INCOTERM.match(value):
-            raise Refusal(400, f"The field {name} must be a 3-letter Incoterm.", name)
-        return value
-
     def date(self, name: str) -> str:
-        value = self.text(name)
-        try:
-            if not _DATE.match(value):
-                raise ValueError
-            dt.datetime.fromisoformat(value)
-        except ValueError:
-            raise Refusal(400, f"The field {name} must be a date-time, YYYY-MM-DD HH:mm:ss.", name) from None
-        return value
+        what = "a date-time, YYYY-MM-DD HH:mm:ss"
+        with suppress(ValueError):
+            dt.datetime.fromisoformat(value := self.text(name, _DATE, what))
+            return value
+        raise Refusal(400, f"The field {name} must be {what}.", name)
 
     def integer(self, name: str, *, least: int | None = None, most: int | None = None) -> int:
         value = self.required(name)
@@ -122,17 +107,11 @@ class Fields:
 
     def amounts(self, name: str) -> Mapping[str, Number]:
         """Read a map from names to numbers. An empty list counts as an empty map, as in PHP."""
-        value = self.get(name)
-        if value is None or value == []:
-            return {}
-        if not isinstance(value, dict):
-            raise Refusal(400, f"The field {name} must be an object.", name)
-        amounts: dict[str, Number] = {}
-        for fee, sent in value.items():
-            amount = read_number(sent)
-            if amount is None or not fee.strip():
-                raise Refusal(400, f"The field {name} must map names to numbers.", name)
-            amounts[fee] = amount
+        value = {} if self.get(name) in (None, []) else self.get(name)
+        read = {fee: read_number(sent) for fee, sent in value.items()} if isinstance(value, dict) else {"": None}
+        amounts = {fee: amount for fee, amount in read.items() if amount is not None and fee.strip()}
+        if len(amounts) < len(read):
+            raise Refusal(400, f"The field {name} must map names to numbers.", name)
         return amounts
 
 
@@ -140,8 +119,8 @@ def read_number(value: object) -> Number | None:
     """Read a number or a numeric text; `None` for everything else, booleans and huge numbers included."""
     if isinstance(value, str) and _NUMBER.match(value):
         value = Decimal(value)
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+    if isinstance(value, Decimal):
+        return value if value.is_finite() and abs(value.adjusted()) <= _MAX_EXPONENT else None
+    if isinstance(value, bool) or not isinstance(value, int):
         return None
-    if isinstance(value, int):
-        return value if abs(value) < 10**_MAX_EXPONENT else None
-    return value if value.is_finite() and abs(value.adjusted()) <= _MAX_EXPONENT else None
+    return value if abs(value) < 10**_MAX_EXPONENT else None

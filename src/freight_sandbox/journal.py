@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from decimal import Decimal
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,10 +23,14 @@ from freight_sandbox.quirks import Profile
 from freight_sandbox.records import Account, Cargo
 from freight_sandbox.service import Exchange
 
-__all__ = ["JournalError", "JournaledExchange"]
-
 # Another version may answer the same calls in another way.
-_VERSION = version("freight-exchange")
+try:
+    _VERSION = version("freight-exchange")
+except PackageNotFoundError:
+    # A frozen program has no metadata.
+    _VERSION = "unknown"
+_METHODS = frozenset({"act", "publish", "touch", "update", "withdraw", "reorder"})
+_MARK = "\ue000"  # no field of a call
 
 
 class JournalError(Exception):
@@ -34,14 +38,9 @@ class JournalError(Exception):
 
 
 class JournaledExchange(Exchange):
-    """Exchange whose changes are kept in a file, which it locks until `close`.
+    """Exchange whose changes are kept in the file `path`, which it locks until `close`.
 
-    Args:
-        path: The file; it is created if it is missing.
-        seed: Seed of orders and tokens. A file keeps its first seed. Without one, tokens are unique.
-
-    Attributes:
-        is_new: Whether the file holds no change yet.
+    A file keeps its first seed. Without one, tokens are unique. `is_new` is true if the file holds no change yet.
 
     Raises:
         JournalError: The file belongs to another program or version, is damaged or in use, or has another seed.
@@ -77,13 +76,19 @@ class JournaledExchange(Exchange):
         starts = 0
         for number, line in enumerate(lines, 2):
             try:
-                change = json.loads(line, object_hook=_decimal)
-                self._replay(**change)
-            except (ValueError, TypeError, LookupError, AttributeError, Refusal) as error:
+                change = json.loads(line, object_hook=self._unpacked)
+                do, arguments = change["do"], change["arguments"]
+                if do == "profile":
+                    (self.profile,) = arguments
+                elif do in _METHODS:
+                    getattr(self, do)(*arguments)
+                elif do != "start":
+                    raise ValueError(f"{do} is unknown")
+            except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, Refusal) as error:
                 raise JournalError(
                     f"{path} is damaged (line {number}: {error}): put a copy of it back, or give another file."
                 ) from error
-            starts += change["do"] == "start"
+            starts += do == "start"
         self.is_new = starts == len(lines)
         # Tokens must not recur in the next run, where they could belong to another account.
         self.random = Random() if seed is None else Random(f"{seed} {starts}")
@@ -111,39 +116,16 @@ class JournaledExchange(Exchange):
             self._file.truncate(len(content) - len(torn))
         return head, lines
 
-    def _replay(self, do: str, at: float = 0.0, by: str = "", what: Any = None) -> None:
-        match do:
-            case "call":
-                method, path, parameters = what
-                self.act(self._by_email[by], method, path, parameters, at)
-            case "publish":
-                self.publish(self._by_email[by], at, Cargo(**what))
-            case "update":
-                request, cargo = what
-                self.update(request, at, Cargo(**cargo))
-            case "withdraw":
-                self.withdraw(what, at)
-            case "touch":
-                self.touch(what, at)
-            case "reorder":
-                self.reorder()
-            case "quirks":
-                self.profile = Profile(**what)
-            case "start":
-                pass
-            case _:
-                raise ValueError(f"{do} is unknown")
-
-    def _note(self, do: str, at: float = 0.0, by: str = "", what: Any = None) -> None:
+    def _note(self, change: str, *arguments: object) -> None:
         """Write a change, unless it is a part of one that is written as a whole."""
         if not self._is_quiet:
-            self._write({"do": do, "at": at, "by": by, "what": what})
+            self._write({"do": change, "arguments": arguments})
 
     def _write(self, line: Mapping[str, Any]) -> None:
         try:
             if not os.path.samestat(self._path.stat(), os.fstat(self._file.fileno())):
                 raise FileNotFoundError
-            data = json.dumps(line, default=_marked).encode() + b"\n"
+            data = json.dumps(line, default=_packed).encode() + b"\n"
             if self._file.write(data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file.fileno())
@@ -158,57 +140,38 @@ class JournaledExchange(Exchange):
         """Close and unlock the file."""
         self._file.close()
 
-    # Changes
-
-    def _operate(
-        self, method: str, path: str, fields: Fields, account: Account, now: float, call: int | None
-    ) -> tuple[Any, bool]:
+    def _operate(self, method: str, path: str, fields: Fields, account: Account, now: float) -> tuple[Any, bool]:
         was_quiet, self._is_quiet = self._is_quiet, True
         try:
-            payload, writes = super()._operate(method, path, fields, account, now, call)
+            payload, writes = super()._operate(method, path, fields, account, now)
         finally:
             self._is_quiet = was_quiet
         if writes:
-            self._note("call", now, account.email, [method, path, fields.merged()])
+            self._note("act", account, method, path, fields.merged(), now)
         return payload, writes
 
-    def publish(self, account: Account, now: float, cargo: Cargo = Cargo(), *, call: int | None = None) -> int:  # noqa: B008  # it is frozen
-        index = super().publish(account, now, cargo, call=call)
-        self._note("publish", now, account.email, attrs.asdict(cargo))
-        return index
-
-    def update(self, request: int, now: float, cargo: Cargo) -> None:
-        super().update(request, now, cargo)
-        self._note("update", now, what=[request, attrs.asdict(cargo)])
-
-    def withdraw(self, request: int, now: float) -> None:
-        super().withdraw(request, now)
-        self._note("withdraw", now, what=request)
-
-    def touch(self, request: int, now: float) -> None:
-        super().touch(request, now)
-        self._note("touch", now, what=request)
-
-    def reorder(self) -> None:
-        super().reorder()
-        self._note("reorder")
-
-    @property
-    def profile(self) -> Profile:
-        """The quirks of the exchange."""
-        return super().profile
-
-    @profile.setter
-    def profile(self, profile: Profile) -> None:
-        Exchange.profile.__set__(self, profile)  # type: ignore[attr-defined]  # a property
-        self._note("quirks", what=profile.changes())
+    def _unpacked(self, pairs: dict[str, Any]) -> Any:
+        match pairs.get(_MARK):
+            case None:
+                return pairs
+            case "Account":
+                return self._by_email[pairs["value"]]
+            case "Decimal":
+                return Decimal(pairs["value"])
+            case kind:
+                return {"Cargo": Cargo, "Profile": Profile}[kind](**pairs["value"])
 
 
-def _marked(value: object) -> object:
-    if isinstance(value, Decimal):
-        return {"decimal": str(value)}
-    raise TypeError(f"{value!r} cannot be kept")
-
-
-def _decimal(pairs: dict[str, Any]) -> Any:
-    return Decimal(pairs["decimal"]) if pairs.keys() == {"decimal"} and isinstance(pairs["decimal"], str) else pairs
+def _packed(value: object) -> object:
+    match value:
+        case Account():
+            content: object = value.email
+        case Decimal():
+            content = str(value)
+        case Cargo():
+            content = attrs.asdict(value)
+        case Profile():
+            content = value.changes()
+        case _:
+            raise TypeError(f"{value!r} cannot be kept")
+    return {_MARK: type(value).__name__, "value": content}

@@ -14,9 +14,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
-from functools import cache
 from types import ModuleType
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import anyio
 import anyio.lowlevel
@@ -25,9 +24,13 @@ import httpx
 
 from freight_sandbox.wire import CONNECTING, NOT_FOUND, Answering, Call, Conversation, Cut, End, parse_call
 
-__all__ = ["Network", "announce", "transport"]
-
-_DISTRUSTED = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate"
+_DISTRUSTED = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
+_ERRORS = {
+    Cut.REFUSED: ConnectionRefusedError("All connection attempts failed"),
+    Cut.DNS: socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
+    Cut.BAD_CERTIFICATE: ssl.SSLCertVerificationError(1, f"{_DISTRUSTED}: self-signed certificate"),
+}
+"""Causes of the cuts that fail at once."""
 _call: ContextVar[Call | None] = ContextVar("_call", default=None)
 
 
@@ -41,10 +44,7 @@ class Network(httpcore.AsyncNetworkBackend):
 
     Faults before a connection are raised here. A TLS fault strikes plain addresses too, so that no fault needs `https`.
 
-    Args:
-        exchange: The exchange.
-        clock: The exchange's time in seconds since the epoch, default the machine's.
-        core: `httpcore` (default) or `httpcore2`, whose errors are raised.
+    `core` is `httpcore` or `httpcore2`, whose errors are raised.
     """
 
     def __init__(
@@ -54,53 +54,24 @@ class Network(httpcore.AsyncNetworkBackend):
         self.clock = clock
         self.core = core
 
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Any = None,
-    ) -> Stream:
+    async def connect_tcp(self, host: str, port: int, timeout: float | None = None, *_: object, **__: object) -> Stream:
         await anyio.lowlevel.checkpoint()
-        match self.strike(CONNECTING):
-            case Cut.REFUSED:
-                self._fail(ConnectionRefusedError("All connection attempts failed"))
-            case Cut.DNS:
-                self._fail(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
-            case Cut.BAD_CERTIFICATE:
-                self._fail(ssl.SSLCertVerificationError(1, _DISTRUSTED))
-            case Cut.CONNECT_STALL | Cut.TLS_STALL:
-                await _pause(math.inf, timeout, self.core.ConnectTimeout)
-            case Cut.POOL_EXHAUSTED:
-                await _pause(math.inf, timeout, self.core.PoolTimeout)
-            case _:
-                pass
+        cut = self.strike(CONNECTING)
+        if cut in _ERRORS:
+            raise self.core.ConnectError(str(_ERRORS[cut])) from _ERRORS[cut]
+        if cut is not None:
+            is_pool = cut is Cut.POOL_EXHAUSTED
+            await _pause(math.inf, timeout, self.core.PoolTimeout if is_pool else self.core.ConnectTimeout)
         return Stream(self)
 
     def strike(self, cuts: Collection[Cut]) -> Cut | None:
         """Record the announced call as struck if one of these cuts is due for it."""
         call = _call.get()
-        fault = None if call is None else self.exchange.faults.peek(call)
-        if call is None or fault is None or fault.wire is None or fault.wire.cut not in cuts:
+        if call is None or (fault := self.exchange.faults.peek(call)) is None or fault.cut not in cuts:
             return None
         self.exchange.handle(call, self.clock())
-        cut: Cut = fault.wire.cut
+        cut: Cut = fault.cut
         return cut
-
-    def _fail(self, origin: OSError) -> NoReturn:
-        try:
-            raise origin
-        except OSError as error:
-            raise self.core.ConnectError(str(error)) from error
-
-    async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
-
-    @property
-    def is_closing_idle(self) -> bool:
-        """`True` if a fault that strikes new connections waits: its server closes the others when they are idle."""
-        return any(fault.wire is not None and fault.wire.cut in CONNECTING for fault in self.exchange.faults.waiting)
 
 
 class Stream(httpcore.AsyncNetworkStream):
@@ -118,9 +89,10 @@ class Stream(httpcore.AsyncNetworkStream):
         if not buffer:
             return
         await anyio.lowlevel.checkpoint()
-        if self._is_closed or self._ended(End.RST):
+        ended = self._arriving[0][1] if self._is_due() else None
+        if self._is_closed or ended is End.RST:
             raise self._network.core.WriteError
-        if self._ended(End.FIN):
+        if ended is End.FIN:
             return  # accepted by the system, and never read
         if len(self._arriving) == 1 and self._arriving[0][1] is End.FIN:
             self._arriving.clear()
@@ -149,9 +121,7 @@ class Stream(httpcore.AsyncNetworkStream):
             self._arriving.appendleft((at, part[max_bytes:]))
         return part[:max_bytes]
 
-    async def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> Self:
+    async def start_tls(self, *_: object, **__: object) -> Self:
         await anyio.lowlevel.checkpoint()
         return self
 
@@ -162,11 +132,12 @@ class Stream(httpcore.AsyncNetworkStream):
     def get_extra_info(self, info: str) -> Any:
         if info != "is_readable":
             return None
-        is_due = bool(self._arriving) and self._arriving[0][0] <= anyio.current_time()
-        return self._is_closed or is_due or self._network.is_closing_idle
+        # If a fault that strikes new connections waits, its server closes the others when they are idle.
+        is_idle_closed = any(fault.cut in CONNECTING for fault in self._network.exchange.faults.waiting)
+        return self._is_closed or self._is_due() or is_idle_closed
 
-    def _ended(self, end: End) -> bool:
-        return bool(self._arriving) and self._arriving[0][1] is end and self._arriving[0][0] <= anyio.current_time()
+    def _is_due(self) -> bool:
+        return bool(self._arriving) and self._arriving[0][0] <= anyio.current_time()
 
 
 async def _pause(
@@ -181,37 +152,25 @@ async def _pause(
 
 
 def transport(
-    exchange: Answering,
-    *,
-    library: ModuleType = httpx,
-    clock: Callable[[], float] = time.time,
-    **options: Any,
+    exchange: Answering, *, library: ModuleType = httpx, clock: Callable[[], float] = time.time, **options: Any
 ) -> httpx.AsyncBaseTransport:
     """Make a transport that carries the requests of an HTTP client to `exchange` within the process.
 
-    Args:
-        exchange: The exchange.
-        library: The client's library, `httpx` (default) or `httpx2`.
-        clock: The exchange's time in seconds since the epoch, default the machine's.
-        options: Options of the library's own `AsyncHTTPTransport`, such as `limits`.
+    `library` is the client's, `httpx` or `httpx2`; `options` are those of its own `AsyncHTTPTransport`, such as
+    `limits`. `clock` is the exchange's time in seconds since the epoch.
     """
     core = httpcore if library is httpx else sys.modules["httpcore2"]
-    made: httpx.AsyncBaseTransport = _transport_class(library)(Network(exchange, clock, core), options)
-    return made
+    network = Network(exchange, clock, core)
+    base: Any = library.AsyncHTTPTransport
 
-
-@cache
-def _transport_class(library: Any) -> Any:
-    class Transport(library.AsyncHTTPTransport):  # type: ignore[misc]  # of either library
-        def __init__(self, network: Network, options: dict[str, Any]) -> None:
-            # Without certificates, whose loading takes longer than most tests.
-            super().__init__(**{"verify": False, "trust_env": False, **options})
-            self._network = self._pool._network_backend = network
-
+    class Transport(base):  # type: ignore[misc]  # of either library
         async def handle_async_request(self, request: Any) -> Any:
             announce(parse_call(request.method.encode(), request.url.raw_path, request.headers.raw))
-            if self._network.strike([Cut.POOL_EXHAUSTED]):
+            if network.strike([Cut.POOL_EXHAUSTED]):
                 await _pause(math.inf, request.extensions.get("timeout", {}).get("pool"), library.PoolTimeout)
             return await super().handle_async_request(request)
 
-    return Transport
+    # Without certificates, whose loading takes longer than most tests.
+    made: httpx.AsyncBaseTransport = Transport(**{"verify": False, "trust_env": False, **options})
+    made._pool._network_backend = network  # type: ignore[attr-defined]  # of both libraries
+    return made

@@ -25,12 +25,13 @@ _T = TypeVar("_T")
 
 
 class Knob(NamedTuple):
-    """One quirk: its name, its documented value, its other values and its meaning."""
+    """One quirk: its name, its documented value, its other values (of numbers: examples) and its meaning."""
 
     name: str
     default: Any
     values: tuple[Any, ...]
     meaning: str
+    is_number: bool
 
 
 def _knob(default: _T, meaning: str, *values: _T) -> _T:
@@ -42,9 +43,7 @@ class Profile:
     """Behaviour of the simulated exchange. The defaults are what the service document states or shows."""
 
     # Collections (service document, 1)
-    collection_shape: Literal["object", "list", "gaps", "shuffled"] = _knob(
-        "object", "a collection as an object keyed 0, 1, ...; as a list; with gaps; with keys in any order"
-    )
+    collection_shape: Literal["object", "list", "gaps", "shuffled"] = _knob("object", "collections; the keys may vary")
     empty_collection: Literal["object", "list", "null", "bare_object", "bare_list", "bare_null"] = _knob(
         "object", "a collection without records; bare: the reply has no collection key at all"
     )
@@ -52,12 +51,8 @@ class Profile:
     empty_map: Literal["omitted", "object", "list", "null"] = _knob("omitted", "`rates` when there are none")
 
     # Offers
-    offer_shape: Literal["collection", "entry", "list"] = _knob(
-        "collection", "`offer` before selection; entry: a lone offer is not wrapped in a collection"
-    )
-    selected_offer_shape: Literal["entry", "collection"] = _knob(
-        "entry", "`offer` after selection: the selected entry alone, or still the collection of all"
-    )
+    offer_shape: Literal["collection", "entry", "list"] = _knob("collection", "`offer` before selection; entry: alone")
+    selected_offer_shape: Literal["entry", "collection"] = _knob("entry", "`offer` after selection: one, or all")
     offer_id_key: Literal["offerId", "offerIndex", "index"] = _knob("offerId", "an offer's id in listings")
     approval_offer_id_key: Literal["offerIndex", "offerId", "index"] = _knob("offerIndex", "an offer's id in approvals")
     submit_offer_id_key: Literal["index", "offerIndex", "offerId"] = _knob("index", "an offer's id in submissions")
@@ -69,37 +64,27 @@ class Profile:
 
     # Contacts after selection: loadingPOC and loadingCompany
     approval_contacts: Literal["offer", "record", "both"] = _knob("offer", "where approvals have the contacts")
-    listing_contacts: Literal["record", "offer", "both"] = _knob(
-        "record", "where the shipper's listings have the contacts"
-    )
+    listing_contacts: Literal["record", "offer", "both"] = _knob("record", "where `offers` have them")
     bid_contacts: Literal["record", "offer"] = _knob("record", "where bid listings have the contacts")
     pending_contacts: Literal["absent", "null", "list"] = _knob("absent", "the contacts before selection")
 
     # Routes
     carrier_key: Literal["carrier", "carrierId"] = _knob("carrier", "a route's carrier in replies")
     vessel_key: Literal["vesselName", "vessel"] = _knob("vesselName", "a route's vessel in replies")
-    route_time_keys: Literal["estDeparture", "departure"] = _knob(
-        "estDeparture", "estDeparture and estArrival, or departure and arrival, in replies"
-    )
+    route_time_keys: Literal["estDeparture", "departure"] = _knob("estDeparture", "a route's times in replies")
     route_write: Literal["collection", "record", "empty_object", "empty_list", "no_body", "no_content"] = _knob(
         "collection", "the reply to POST and PUT route; no_content is 204"
     )
     route_text_match: Literal["exact", "contains"] = _knob("exact", "how text filters of GET route compare")
 
     # Scalars
-    number_form: Literal["plain", "string", "padded", "exponent"] = _knob(
-        "plain", "numbers as JSON numbers, as strings (ids too), as 12.50, as 1.25E+1"
-    )
+    number_form: Literal["plain", "string", "padded", "exponent"] = _knob("plain", "numbers: 12.5, '12.5', 12.50, 1E+1")
     hazardous_form: Literal["int", "string", "bool"] = _knob("int", "hazardous in replies")
     enabled_form: Literal["TRUE", "true", "True", "bool", "int"] = _knob("TRUE", "a user's `enabled`")
     company_index: Literal["absent", "int", "string"] = _knob("absent", "a company's `index` in the login's reply")
     word_case: Literal["documented", "upper", "lower"] = _knob("documented", "status, type and packaging words")
-    unknown_words: Literal["none", "status", "requesttype", "packaging"] = _knob(
-        "none", "a new word in every other record"
-    )
-    date_form: Literal["plain", "zero", "empty", "nonsense", "null"] = _knob(
-        "plain", "date-times: 0000-00-00 00:00:00, empty, nonsense or null instead"
-    )
+    unknown_words: Literal["none", "status", "requesttype", "packaging"] = _knob("none", "a new word in odd records")
+    date_form: Literal["plain", "zero", "empty", "nonsense", "null"] = _knob("plain", "date-times; zero: 0000-00-00")
     extra_keys: bool = _knob(False, "undocumented keys in every record")
     optional_fields: Literal["present", "absent", "null"] = _knob("present", "fields that may be missing")
     poison: Literal["none", "string", "null", "hollow", "bad_index"] = _knob("none", "the second record is broken")
@@ -121,18 +106,12 @@ class Profile:
     rows_clamp: int | None = _knob(None, "the most rows in a page, even if the client requests more", 1, 10)
     clamp_stride: Literal["clamped", "asked"] = _knob("clamped", "a clamped page counts in rows given or asked")
     clamp_change: Literal["steady", "lowered", "raised", "hourly", "alternating"] = _knob(
-        "steady",
-        "a clamp of rows_clamp (or 2) and of ten times as many rows: lowered, or raised, after three pages; by the"
-        " hour; from page to page",
+        "steady", "a clamp of rows_clamp (or 2), and of ten times as many rows: after three pages, or as it says"
     )
     rows_limit: int | None = _knob(None, "the most rows that may be requested: more is refused", 20)
     over_limit: Literal["400", "422", "500"] = _knob("400", "the status where more than rows_limit is requested")
-    rights: Literal["before_paging", "after_paging"] = _knob(
-        "before_paging", "when hidden rows are left out; after_paging: pages are short or empty"
-    )
-    hidden: Literal["none", "rows", "runs"] = _knob(
-        "none", "others' requests that the caller may not see: each third index; 10 to 19, 30 to 39, ..."
-    )
+    rights: Literal["before_paging", "after_paging"] = _knob("before_paging", "when hidden rows are left out of pages")
+    hidden: Literal["none", "rows", "runs"] = _knob("none", "requests: each third; 10 to 19, 30 to 39, ...")
     default_rows: int | None = _knob(None, "rows of a page where the document has no default", 2)
     offset_ignored: bool = _knob(False, "every page is the first one")
     lone_offset: Literal["400", "ignored"] = _knob("400", "offset without rowsperpage, or the reverse")
@@ -141,9 +120,7 @@ class Profile:
     nothing_found: Literal["empty", "404", "404_bare"] = _knob("empty", "a listing without any record")
     lookup_missing: Literal["empty", "404", "400"] = _knob("empty", "a lookup by an index that is not there")
     late_visibility: float = _knob(0.0, "seconds until a write shows in replies to reads", 5.0)
-    since_lookup: Literal["ignored", "applied", "applied_if_sent"] = _knob(
-        "ignored", "whether secondsSinceUpdate, or its default, also narrows a lookup by index"
-    )
+    since_lookup: Literal["ignored", "applied", "applied_if_sent"] = _knob("ignored", "secondsSinceUpdate at a lookup")
     since_out_of_range: Literal["400", "clamped"] = _knob("400", "secondsSinceUpdate outside 1..432000")
     search_default: Literal["all", "open"] = _knob("all", "getrequests type all: with, or without, selected requests")
     pending_means: Literal["open", "no_offers"] = _knob("open", "getrequests type pending")
@@ -159,15 +136,11 @@ class Profile:
 
     # States
     selected_status: Literal["Selected", "Available", "Closed"] = _knob("Selected", "the status after selection")
-    decline_outcome: Literal["declined", "rejected", "removed", "unchanged"] = _knob(
-        "declined", "the status of a declined offer; removed: it leaves the listings"
-    )
+    decline_outcome: Literal["declined", "rejected", "removed", "unchanged"] = _knob("declined", "a declined offer")
     decline_reply: Literal["listing", "empty_object", "empty_list", "null", "no_body", "empty_offers", "message"] = (
         _knob("listing", "the reply to a decline; empty_offers: an empty collection")
     )
-    second_approval: Literal["400", "switched", "repeated"] = _knob(
-        "400", "approving where one is selected; switched: the other is taken; repeated: the same reply"
-    )
+    second_approval: Literal["400", "switched", "repeated"] = _knob("400", "approving where one is selected")
     second_offer: Literal["added", "400", "replaced"] = _knob("added", "another offer by the same forwarder")
     late_offer: Literal["400", "taken"] = _knob("400", "an offer on a request that has a selected one")
 
@@ -178,18 +151,14 @@ class Profile:
     unauthorized_key: Literal["absent", "null", "false", "empty", "zero"] = _knob(
         "absent", "a key Unauthorized of that value in every reply of a call that succeeded; empty: an empty text"
     )
-    bad_request_body: Literal["message", "error", "errors", "text", "empty"] = _knob(
-        "message", "the body of a 400: an object with that key, plain text, nothing"
-    )
+    bad_request_body: Literal["message", "error", "errors", "text", "empty"] = _knob("message", "the body of a 400")
     unknown_id_status: Literal[400, 404] = _knob(400, "a write that names a record which is not there")
     write_status: Literal[200, 201, 202] = _knob(200, "the status of a write that succeeded")
     expires_key: Literal["expires_on", "expires_in", "absent"] = _knob("expires_on", "the lifetime in the reply")
     expires_form: Literal["int", "string", "epoch"] = _knob("int", "the lifetime in seconds, or the time of expiry")
     token_lifetime: int = _knob(3600, "seconds that a token is valid", 5)
     token_form: Literal["opaque", "jwt"] = _knob("opaque", "the form of a token; the claims of a jwt are false")
-    tokens: Literal["many", "latest", "same"] = _knob(
-        "many", "a login adds one; revokes the others; repeats the valid one"
-    )
+    tokens: Literal["many", "latest", "same"] = _knob("many", "a login adds one, revokes others, or repeats one")
     latency: float = _knob(0.0, "seconds that each reply takes", 0.25)
 
     def __attrs_post_init__(self) -> None:
@@ -197,34 +166,26 @@ class Profile:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be one of {allowed}")
 
-    @classmethod
-    def knobs(cls) -> tuple[Knob, ...]:
+    @staticmethod
+    @functools.cache
+    def knobs() -> tuple[Knob, ...]:
         """Return every quirk with its other values, for tests that try each of them."""
-        return _knobs()
+        found: list[Knob] = []
+        for field in attrs.fields(Profile):
+            choices = (True, False) if isinstance(field.default, bool) else _literals().get(field.name)
+            values = tuple(value for value in choices or field.metadata["values"] if value != field.default)
+            found.append(Knob(field.name, field.default, values, field.metadata["meaning"], choices is None))
+        return tuple(found)
 
     def changes(self) -> dict[str, Any]:
         """Return the quirks that differ from the document, with their values."""
-        return {knob.name: value for knob in _knobs() if (value := getattr(self, knob.name)) != knob.default}
+        return {knob.name: value for knob in self.knobs() if (value := getattr(self, knob.name)) != knob.default}
 
 
 @functools.cache
 def _literals() -> Mapping[str, tuple[Any, ...]]:
     hints = typing.get_type_hints(Profile)
     return {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is Literal}
-
-
-@functools.cache
-def _knobs() -> tuple[Knob, ...]:
-    allowed = _literals()
-    found: list[Knob] = []
-    for field in attrs.fields(Profile):
-        values: tuple[Any, ...] = field.metadata["values"]
-        if field.name in allowed:
-            values = tuple(value for value in allowed[field.name] if value != field.default)
-        elif isinstance(field.default, bool):
-            values = (not field.default,)
-        found.append(Knob(field.name, field.default, values, field.metadata["meaning"]))
-    return tuple(found)
 
 
 # Records: each function changes documented records of some kinds, in place. They run in this order.
@@ -244,7 +205,6 @@ _EMPTY: Final[Mapping[str, Any]] = {"object": {}, "list": [], "null": None}
 
 
 def _rewrites(kinds: Sequence[Kind], *quirks: str) -> Callable[[Rewrite], Rewrite]:
-    """Register a function that carries out these quirks on records of these kinds."""
 
     def register(function: Rewrite) -> Rewrite:
         _REWRITES.append((frozenset(quirks), tuple(kinds), function))
@@ -282,20 +242,16 @@ def _publish_changed(quirk: Profile, record: Json, request: Request) -> None:
         del record["notes"]
 
 
-_UNKNOWN: Final[Mapping[str, Mapping[str, str]]] = {
-    "none": {},
-    "status": {"status": "Under Review"},
-    "requesttype": {"requesttype": "Rail"},
-    "packaging": {"packaging": "Drum", "packingtype": "Drum"},
-}
+_UNKNOWN: Final = {"status": "Under Review", "requesttype": "Rail", "packaging": "Drum", "packingtype": "Drum"}
 
 
 @_rewrites(_SHIPMENTS, "selected_status", "unknown_words")
 def _use_other_words(quirk: Profile, record: Json, request: Request) -> None:
     if record["status"] == "Selected" and "price" not in record:
         record["status"] = quirk.selected_status
+    keys = {"packaging", "packingtype"} if quirk.unknown_words == "packaging" else {quirk.unknown_words}
     if request.index % 2:
-        record.update({key: word for key, word in _UNKNOWN[quirk.unknown_words].items() if key in record})
+        record.update({key: _UNKNOWN[key] for key in keys & record.keys()})
 
 
 @_rewrites((*_SHIPMENTS, *_OFFERS), "word_case")
@@ -313,9 +269,9 @@ def _change_rates(quirk: Profile, record: Json, source: object) -> None:
         record["rates"] = _EMPTY[quirk.empty_map]
 
 
-_NUMBERS: Final = frozenset(
-    ("qty", "weight", "width", "height", "length", "cargowidth", "cargoheight", "cargolength", "offerAmount", "price")
-)
+_NUMBERS: Final = frozenset((
+    "qty", "weight", "width", "height", "length", "cargowidth", "cargoheight", "cargolength", "offerAmount", "price",
+))  # fmt: skip
 _IDS: Final = frozenset(("index", "currencyId", "currencyIndex", "carrier", "hazardous"))
 
 
@@ -341,17 +297,14 @@ def _number(value: Number, form: str) -> Number | str | Raw:
     return Raw(f"{exact:.2f}") if isinstance(exponent, int) and exponent > -2 else exact
 
 
-@_rewrites(("request",), "hazardous_form")
-def _write_hazard(quirk: Profile, record: Json, request: Request) -> None:
-    hazardous = request.cargo.hazardous
-    record["hazardous"] = str(hazardous) if quirk.hazardous_form == "string" else bool(hazardous)
-
-
-@_rewrites(_OFFERS, "offer_id_type")
-def _number_offers(quirk: Profile, record: Json, source: object) -> None:
-    for key in ("offerId", "offerIndex", "index"):
-        if key in record:
-            record[key] = int(record[key])
+@_rewrites(("request", *_OFFERS), "hazardous_form", "offer_id_type")
+def _write_other_types(quirk: Profile, record: Json, source: object) -> None:
+    if "hazardous" in record:
+        number = int(record["hazardous"])  # perhaps a text already
+        if quirk.hazardous_form != "int":
+            record["hazardous"] = bool(number) if quirk.hazardous_form == "bool" else str(number)
+    elif quirk.offer_id_type == "int":
+        record.update({key: int(record[key]) for key in ("offerId", "offerIndex", "index") if key in record})
 
 
 _DATES: Final = {"zero": "0000-00-00 00:00:00", "empty": "", "nonsense": "next Tuesday", "null": None}
@@ -364,13 +317,9 @@ def _spoil_dates(quirk: Profile, record: Json, source: object) -> None:
             record[key] = _DATES[quirk.date_form]
 
 
-@_rewrites(("user",), "enabled_form")
-def _write_enabled(quirk: Profile, record: Json, source: object) -> None:
+@_rewrites(("user",), "enabled_form", "expires_key", "expires_form")
+def _write_user(quirk: Profile, record: Json, token: Token) -> None:
     record["enabled"] = {"bool": True, "int": 1}.get(quirk.enabled_form, quirk.enabled_form)
-
-
-@_rewrites(("user",), "expires_key", "expires_form")
-def _write_expiry(quirk: Profile, record: Json, token: Token) -> None:
     seconds = record.pop("expires_on")
     if quirk.expires_form == "epoch":
         seconds = int(token.expires)
@@ -395,36 +344,35 @@ def _show_no_contacts(quirk: Profile, record: Json, source: object) -> None:
 
 
 @_rewrites(("approval",), "approval_contacts")
-def _copy_contacts_from_offer(quirk: Profile, record: Json, source: object) -> None:
-    offer = record["offer"]
-    for key in _CONTACTS if "loadingPOC" in offer else ():
-        record[key] = offer[key] if quirk.approval_contacts == "both" else offer.pop(key)
+def _take_contacts_from_offer(quirk: Profile, record: Json, source: object) -> None:
+    if "loadingPOC" in record["offer"]:
+        _move_contacts(record["offer"], record, keeps=quirk.approval_contacts == "both")
 
 
-@_rewrites(("listing",), "listing_contacts")
-def _copy_contacts_into_offer(quirk: Profile, record: Json, request: Request) -> None:
-    if record.get("loadingPOC"):
-        offers = [record["offer"]] if "offerAmount" in record["offer"] else record["offer"].values()
-        contacts = {key: record[key] if quirk.listing_contacts == "both" else record.pop(key) for key in _CONTACTS}
-        next(offer for offer in offers if offer["status"].lower() == "selected").update(contacts)
-
-
-@_rewrites(("bid",), "bid_offer", "bid_contacts")
-def _fill_offer_of_bid(quirk: Profile, record: Json, source: object) -> None:
-    if quirk.bid_offer == "empty":
+@_rewrites(("listing", "bid"), "listing_contacts", "bid_contacts", "bid_offer")
+def _put_contacts_into_offer(quirk: Profile, record: Json, source: object) -> None:
+    is_bid = "offer" not in record
+    if is_bid and quirk.bid_offer == "empty":
         record["offer"] = {}
-    if quirk.bid_contacts == "offer" and record.get("loadingPOC"):
-        record.setdefault("offer", {}).update({key: record.pop(key) for key in _CONTACTS})
+    place = quirk.bid_contacts if is_bid else quirk.listing_contacts
+    if place != "record" and record.get("loadingPOC"):
+        offer = record.setdefault("offer", {})
+        if offer and "offerAmount" not in offer:
+            offer = next(entry for entry in offer.values() if entry["status"].lower() == "selected")
+        _move_contacts(record, offer, keeps=place == "both")
+
+
+def _move_contacts(source: Json, target: Json, *, keeps: bool) -> None:
+    target.update({key: source[key] if keeps else source.pop(key) for key in _CONTACTS})
 
 
 @_rewrites(("listing", "approval"), "empty_offer", "offer_shape")
 def _shape_offers(quirk: Profile, record: Json, source: object) -> None:
     offers = record["offer"]
-    if not offers:
-        if quirk.empty_offer == "absent":
-            del record["offer"]
-        else:
-            record["offer"] = _EMPTY[quirk.empty_offer]
+    if not offers and quirk.empty_offer == "absent":
+        del record["offer"]
+    elif not offers:
+        record["offer"] = _EMPTY[quirk.empty_offer]
     elif "0" in offers and quirk.offer_shape == "entry" and len(offers) == 1:
         record["offer"] = offers["0"]
     elif "0" in offers and quirk.offer_shape == "list":
@@ -446,15 +394,11 @@ _NAMES: Final[tuple[tuple[str, str, tuple[Kind, ...]], ...]] = (
 """Quirks that rename a field: the quirk, the documented name, the kinds of record."""
 
 
-def _renaming(quirk_name: str, documented: str) -> Rewrite:
-    def rename(quirk: Profile, record: Json, source: object) -> None:
-        record[getattr(quirk, quirk_name)] = record.pop(documented)
+for _name, _documented, _kinds in _NAMES:
 
-    return rename
-
-
-for _quirk, _documented, _kinds in _NAMES:
-    _rewrites(_kinds, _quirk)(_renaming(_quirk, _documented))
+    @_rewrites(_kinds, _name)
+    def _rename(quirk: Profile, record: Json, _: object, name: str = _name, documented: str = _documented) -> None:
+        record[getattr(quirk, name)] = record.pop(documented)
 
 
 @_rewrites(("route",), "route_time_keys")
@@ -464,21 +408,18 @@ def _rename_times(quirk: Profile, record: Json, source: object) -> None:
 
 # Fields that are missing, and fields that are unknown
 
-_OPTIONAL: Final = frozenset(
-    (
-        *("refId", "notes", "measureUnit", "massUnit", "incoterm", "hazardous", "terms", "rates"),
-        *("middlename", "title", "imageUrl", "lastlogin", "address1", "state", "phone", "fax", "otilicense"),
-        *("cycutoff", "cfscutoff", "vesselName", "vessel", "voyageId"),
-    )
-)
+_OPTIONAL: Final = frozenset((
+    "refId", "notes", "measureUnit", "massUnit", "incoterm", "hazardous", "terms", "rates", "middlename", "title",
+    "imageUrl", "lastlogin", "address1", "state", "phone", "fax", "otilicense", "cycutoff", "cfscutoff", "vesselName",
+    "vessel", "voyageId",
+))  # fmt: skip
 
 
 @_rewrites(_ALL, "optional_fields")
 def _leave_out(quirk: Profile, record: Json, source: object) -> None:
     for key in _OPTIONAL & record.keys():
-        if quirk.optional_fields == "null":
-            record[key] = None
-        else:
+        record[key] = None
+        if quirk.optional_fields == "absent":
             del record[key]
 
 
@@ -499,38 +440,24 @@ def collection(quirk: Profile, key: str, records: Sequence[Json]) -> Any:
     if quirk.poison != "none" and len(rows) > 1:
         broken: Mapping[str, Any] = {"string": "Undefined index: refId", "null": None, "hollow": {}}
         rows[1] = broken[quirk.poison] if quirk.poison in broken else {**rows[1], "index": "n/a"}
-    match quirk.collection_shape:
-        case "list":
-            return {key: rows}
-        case "gaps":
-            return {key: {str(3 * number + 2): row for number, row in enumerate(rows)}}
-        case "shuffled":
-            numbered = [(str(number), row) for number, row in enumerate(rows)]
-            return {key: dict(numbered[1::2] + numbered[::2][::-1])}
-        case _:
-            return {key: {str(number): row for number, row in enumerate(rows)}}
+    if quirk.collection_shape == "list":
+        return {key: rows}
+    factor, first = (3, 2) if quirk.collection_shape == "gaps" else (1, 0)
+    numbered = [(str(factor * number + first), row) for number, row in enumerate(rows)]
+    return {key: dict(numbered[1::2] + numbered[::2][::-1] if quirk.collection_shape == "shuffled" else numbered)}
 
 
 # Pages and lookups
 
-_CLAMP, _WIDER, _PAGES_BEFORE = 2, 10, 3
-"""For a clamp that changes: its default size, the factor of its larger size, and the pages before the change."""
+_NONE: Final = "No records found."
 
 
 def clamp(quirk: Profile, served: int, now: float) -> int | None:
     """Return the largest page that the server gives now, after so many pages."""
-    match quirk.clamp_change:
-        case "steady":
-            return quirk.rows_clamp
-        case "lowered":
-            is_wide = served < _PAGES_BEFORE
-        case "raised":
-            is_wide = served >= _PAGES_BEFORE
-        case "hourly":
-            is_wide = now // 3600 % 2 == 0
-        case _:
-            is_wide = served % 2 == 0
-    return (quirk.rows_clamp or _CLAMP) * (_WIDER if is_wide else 1)
+    if quirk.clamp_change == "steady":
+        return quirk.rows_clamp
+    is_wide = {"lowered": served < 3, "raised": served >= 3, "hourly": now // 3600 % 2 == 0}
+    return (quirk.rows_clamp or 2) * (10 if is_wide.get(quirk.clamp_change, served % 2 == 0) else 1)
 
 
 def page(
@@ -551,27 +478,21 @@ def page(
     if not rows and offset == 0:
         if quirk.nothing_found == "empty":
             return ()
-        raise Refusal(404, "No records found." if quirk.nothing_found == "404" else "Not Found")
+        raise Refusal(404, _NONE if quirk.nothing_found == "404" else "Not Found")
     start = offset * (size if quirk.clamp_stride == "clamped" else requested)
-    return rows[start : start + size] if start < len(rows) else _past_end(quirk, rows, size)
-
-
-def _past_end(quirk: Profile, rows: Sequence[_T], size: int) -> Sequence[_T]:
-    match quirk.past_end:
-        case "empty":
-            return ()
-        case "last_page":
-            return rows[max(len(rows) - 1, 0) // size * size :]
-        case "404":
-            raise Refusal(404, "No records found.")
-        case status:
-            raise Refusal(int(status), "The offset is out of range.", "offset")
+    if start < len(rows) or quirk.past_end == "empty":
+        return rows[start : start + size]
+    if quirk.past_end != "last_page":
+        raise Refusal(
+            int(quirk.past_end), _NONE if quirk.past_end == "404" else "The offset is out of range.", "offset"
+        )
+    return rows[max(len(rows) - 1, 0) // size * size :]
 
 
 def found(quirk: Profile, rows: Sequence[_T]) -> Sequence[_T]:
     """Return what a lookup by index found, or refuse if that is nothing."""
     if not rows and quirk.lookup_missing != "empty":
-        sentence = "No records found." if quirk.lookup_missing == "404" else "There is no such record."
+        sentence = _NONE if quirk.lookup_missing == "404" else "There is no such record."
         raise Refusal(int(quirk.lookup_missing), sentence, "index")
     return rows
 
@@ -582,14 +503,11 @@ def is_hidden(quirk: Profile, request: int) -> bool:
 
 
 def rounded(quirk: Profile, amount: Number) -> Number:
-    match quirk.amount_rounding:
-        case "cents":
-            # Rounding a large amount fails with the default of 28 digits.
-            return Decimal(amount).quantize(Decimal("0.01"), ROUND_HALF_UP, Context(prec=100))
-        case "whole":
-            return int(Decimal(amount).to_integral_value(ROUND_HALF_UP))
-        case _:
-            return amount
+    if quirk.amount_rounding == "none":
+        return amount
+    # Rounding a large amount fails with the default of 28 digits.
+    exact = Decimal(amount).quantize(Decimal("0.01"), ROUND_HALF_UP, Context(prec=100))
+    return exact if quirk.amount_rounding == "cents" else int(Decimal(amount).to_integral_value(ROUND_HALF_UP))
 
 
 # Replies
@@ -598,25 +516,20 @@ NO_BODY: Final = Raw("")
 NO_CONTENT: Final = Raw("")
 """Payloads of replies without a body; the second has the status 204."""
 
-_DECLINED: Final[Mapping[str, object]] = {
+_REPLACEMENTS: Final[Mapping[str, object]] = {
     "empty_object": {},
     "empty_list": [],
     "null": None,
     "no_body": NO_BODY,
+    "no_content": NO_CONTENT,
     "empty_offers": {"offers": {}},
     "message": {"message": "The offer has been declined."},
 }
 
 
-def declined(quirk: Profile, payload: Any) -> Any:
-    """Return the reply to a decline, which the document does not show; `payload` has the listing."""
-    return payload if quirk.decline_reply == "listing" else _DECLINED[quirk.decline_reply]
-
-
-def route_written(quirk: Profile, payload: Any, record: Json) -> Any:
-    """Return the reply to a write of a route, which the document does not show; `payload` has the collection."""
-    forms = {"record": record, "empty_object": {}, "empty_list": [], "no_body": NO_BODY, "no_content": NO_CONTENT}
-    return payload if quirk.route_write == "collection" else forms[quirk.route_write]
+def replaced(form: str, payload: Any, record: Json | None = None) -> Any:
+    """Return the payload of a reply that the document does not show: a collection, its record alone, or another."""
+    return record if form == "record" else _REPLACEMENTS.get(form, payload)
 
 
 def success(quirk: Profile, payload: Any, *, is_write: bool) -> Reply:
@@ -635,12 +548,8 @@ def refused(quirk: Profile, refusal: Refusal) -> Reply:
     form = refusal.key or (quirk.bad_request_body if refusal.status == 400 else "message")
     if form == "text":
         return _reply(quirk, refusal.status, refusal.sentence.encode(), "text/plain; charset=utf-8")
-    if form == "empty":
-        return _reply(quirk, refusal.status, b"", quirk.content_type)
-    errors = {refusal.field or "body": [refusal.sentence]}
-    return _reply(
-        quirk, refusal.status, encode({form: errors if form == "errors" else refusal.sentence}), quirk.content_type
-    )
+    said = {refusal.field or "body": [refusal.sentence]} if form == "errors" else refusal.sentence
+    return _reply(quirk, refusal.status, b"" if form == "empty" else encode({form: said}), quirk.content_type)
 
 
 def _reply(quirk: Profile, status: int, body: bytes, content_type: str) -> Reply:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import attrs
 
@@ -109,18 +109,10 @@ class Offer:
     status: str
     created: float
 
-    @property
-    def updated(self) -> float:
-        """Time by which listings sort offers: their changes of status do not count."""
-        return self.created
-
 
 @attrs.frozen
 class Route:
-    """One version of a route. Listings do not sort routes by time."""
-
-    created: ClassVar[float] = 0.0
-    updated: ClassVar[float] = 0.0
+    """One version of a route."""
 
     index: int
     origin: str
@@ -133,23 +125,6 @@ class Route:
     vessel: str
     voyageId: str  # noqa: N815  # the name of the service
     timezone: str
-
-
-@attrs.frozen
-class Carrier:
-    """Carrier of the reference list."""
-
-    index: int
-    name: str
-
-
-@attrs.frozen
-class Currency:
-    """Currency of the reference list."""
-
-    index: int
-    name: str
-    code: str
 
 
 class Table(Generic[_T]):
@@ -170,7 +145,6 @@ class Table(Generic[_T]):
         return self.recent()
 
     def __getitem__(self, index: int) -> _T:
-        """Return the current version."""
         return self._versions[index][-1][1]
 
     def put(self, index: int, time: float, record: _T) -> None:

@@ -8,27 +8,19 @@ from decimal import Decimal
 from itertools import cycle, islice
 from typing import Any
 
-from freight_sandbox.records import Carrier, Currency, Route
+from freight_sandbox.records import Route
 
-_CARRIERS = (
-    (1, "Pacific Star Line"),
-    (2, "Blue Anchor Shipping"),
-    (3, "Meridian Container Lines"),
-    (7, "Northern Air Cargo"),
-    (12, "Silk Road Trucking"),
-)
-CARRIERS: Mapping[int, Carrier] = {index: Carrier(index, name) for index, name in _CARRIERS}
-
-_CURRENCIES = (
-    (840, "US Dollar", "USD"),
-    (978, "Euro", "EUR"),
-    (344, "Hong Kong Dollar", "HKD"),
-    (156, "Chinese Yuan", "CNY"),
-    (826, "Pound Sterling", "GBP"),
-    (392, "Japanese Yen", "JPY"),
-    (702, "Singapore Dollar", "SGD"),
-)
-CURRENCIES: Mapping[int, Currency] = {index: Currency(index, name, code) for index, name, code in _CURRENCIES}
+_CARRIERS = {1: "Pacific Star Line", 2: "Blue Anchor Shipping", 3: "Meridian Container Lines"}
+_CARRIERS |= {7: "Northern Air Cargo", 12: "Silk Road Trucking"}
+_CURRENCIES = {840: ("US Dollar", "USD"), 978: ("Euro", "EUR"), 344: ("Hong Kong Dollar", "HKD")}
+_CURRENCIES |= {156: ("Chinese Yuan", "CNY"), 826: ("Pound Sterling", "GBP")}
+_CURRENCIES |= {392: ("Japanese Yen", "JPY"), 702: ("Singapore Dollar", "SGD")}
+References = Mapping[int, dict[str, Any]]
+"""Records of a reference list, by index."""
+CARRIERS: References = {index: {"index": index, "name": name} for index, name in _CARRIERS.items()}
+CURRENCIES: References = {
+    index: {"index": index, "name": name, "code": code} for index, (name, code) in _CURRENCIES.items()
+}
 
 # From, to, carrier, vessel, voyage, time zone; the two cut-offs, departure and arrival.
 _ROUTES: tuple[tuple[Any, ...], ...] = (
@@ -42,10 +34,8 @@ _TIMES = (
     ("2030-01-09 15:00:00", "2030-01-08 15:00:00", "2030-01-11 10:00:00", "2030-01-21 07:00:00"),
 )
 ROUTES = tuple(
-    Route(index, origin, destination, *times, carrier, vessel, voyage, zone)
-    for index, (origin, destination, carrier, vessel, voyage, zone), times in zip(
-        range(301, 304), _ROUTES, _TIMES, strict=True
-    )
+    Route(index, *[*route[:2], *times, *route[2:]])
+    for index, route, times in zip(range(301, 304), _ROUTES, _TIMES, strict=True)
 )
 
 _FIELDS = ("commodityname", "requesttype", "origin", "destination", "packaging", "quantity")
@@ -60,13 +50,12 @@ _CARGO: tuple[tuple[Any, ...], ...] = (
     ("Office chairs", "Shipping", "Hong Kong", "Rotterdam", "carton", 90, "0.7", "0.65", "0.6", "18", "FOB"),
     ("Garden furniture", "Warehousing", "Rotterdam", "Rotterdam", "pallet", 33, "1.2", "1.0", "1.8", "310", "DAP"),
 )
-_FIRST_DAY, _DAY = 28, 86_400
 
 
 def samples(count: int, now: float) -> Iterator[dict[str, Any]]:
     """Yield `count` bodies of requests to publish, needed about four weeks after `now`."""
     for number, (*cargo, incoterm) in enumerate(islice(cycle(_CARGO), count)):
-        day = dt.datetime.fromtimestamp(now + (_FIRST_DAY + number % 9) * _DAY, dt.UTC)
+        day = dt.datetime.fromtimestamp(now + (28 + number % 9) * 86_400, dt.UTC)
         body: dict[str, Any] = dict(zip(_FIELDS, cargo, strict=False))
         body |= zip(_SIZES, map(Decimal, cargo[-len(_SIZES) :]), strict=True)
         yield body | {"arrival": f"{day:%Y-%m-%d} 00:00:00", "incoterm": incoterm, "hazardous": 0}

@@ -5,34 +5,20 @@ Server libraries close connections cleanly and cannot send an RST, so this serve
 
 from __future__ import annotations
 
-import logging
 import math
 import socket
 import ssl
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 import anyio
 import anyio.lowlevel
-import attrs
 from anyio.abc import ByteStream, TaskGroup
 from anyio.streams.tls import TLSStream
 
-from freight_sandbox.journal import JournalError
-from freight_sandbox.wire import NOT_FOUND, Answering, Call, Conversation, End, Reply, Script
-
-__all__ = ["LOGGER", "Server", "Site", "refused_port", "serve", "stalled_listener"]
-
-LOGGER = "freight_sandbox"
-_logger = logging.getLogger(LOGGER)
-_ACCEPT_RETRY_DELAY = 0.5
-_FAILED = Reply(
-    500,
-    (("content-type", "application/json"),),
-    b'{"message": "The sandbox failed on this call, because of a bug of its own. Its log has the traceback."}',
-)
+from freight_sandbox.wire import NOT_FOUND, Answering, Call, Conversation, End, Reply
 
 Site = Callable[[Call], Awaitable[Reply]]
 """Handler of requests outside of the API. The paths of its calls are relative to the server's root."""
@@ -52,20 +38,17 @@ async def serve(
 
     Port 0, the default, takes a free port. `site` answers paths outside of the API, which are otherwise a 404.
 
-    If `exchange` or `site` raises, the reply is a 500, and the logger `freight_sandbox` logs the traceback. Only a
-    `JournalError` ends the server, since a change that cannot be saved must not be answered.
+    What `exchange` or `site` raises ends the server: a change that cannot be saved must not be answered.
 
-    The server performs all faults of the network that begin on an open connection. For earlier ones, such as a refused
-    connection, the reply is a 500 with the name of the fault. For these use `refused_port`, `stalled_listener`, a name
-    that does not resolve, or a `tls` context with an untrusted certificate.
+    Faults before there is a connection are a 500 with their names. For these use `refused_port`, `stalled_listener`, a
+    name that does not resolve, or a `tls` context with an untrusted certificate.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=1024) as listener:
         listener.setblocking(False)
-        name = f"[{host}]" if family == socket.AF_INET6 else host
-        scheme = "http" if tls is None else "https"
-        url = f"{scheme}://{name}:{listener.getsockname()[1]}/api"
-        server = Server(url, exchange=exchange, clock=clock, tls=tls, site=site)
+        name = f"[{host}]" if ":" in host else host
+        url = f"http{'s' if tls else ''}://{name}:{listener.getsockname()[1]}/api"
+        server = Server(url, exchange, clock, tls, site)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server._accept, listener, tasks)
             yield server
@@ -81,42 +64,37 @@ def refused_port(host: str = "127.0.0.1") -> Iterator[int]:
 
 
 @contextmanager
-def stalled_listener(host: str = "127.0.0.1", *, connects: bool = True) -> Iterator[int]:
+def stalled_listener(host: str = "127.0.0.1", port: int = 0, *, connects: bool = True) -> Iterator[int]:
     """Yield a port that never answers.
 
     With `connects`, the system completes the TCP handshake, but sent data, such as a TLS hello, is not answered.
     Without it, the accept queue is full: connecting hangs on Linux, and may be refused on other systems.
     """
-    with socket.socket() as listener:
-        listener.bind((host, 0))
-        listener.listen(128 if connects else 0)
+    with socket.create_server((host, port), backlog=128 if connects else 0) as listener:
         fillers = [] if connects else [socket.socket() for _ in range(4)]
-        try:
-            for waiting in fillers:
+        with ExitStack() as stack:
+            for waiting in map(stack.enter_context, fillers):
                 waiting.setblocking(False)
                 waiting.connect_ex(listener.getsockname())
             yield listener.getsockname()[1]
-        finally:
-            for waiting in fillers:
-                waiting.close()
 
 
-@attrs.define(eq=False)
 class Server:
-    """Running server: its URL and its counters."""
+    """Running server.
 
-    url: str
-    """The API root, `http://127.0.0.1:PORT/api`."""
-    connections: int = 0
-    """Connections accepted."""
-    open_connections: int = 0
-    """Connections that are open now."""
-    requests: int = 0
-    """Requests whose head was read, including those that were cut short."""
-    _exchange: Answering = attrs.field(alias="exchange", kw_only=True, repr=False)
-    _clock: Callable[[], float] = attrs.field(alias="clock", kw_only=True, repr=False)
-    _tls: ssl.SSLContext | None = attrs.field(alias="tls", kw_only=True, repr=False)
-    _site: Site | None = attrs.field(alias="site", kw_only=True, repr=False)
+    Attributes:
+        url: The API root, `http://127.0.0.1:PORT/api`.
+        connections: Number of connections accepted.
+        open_connections: Number of connections that are open now.
+        requests: Number of requests whose head was read, also if they were cut short.
+    """
+
+    def __init__(
+        self, url: str, exchange: Answering, clock: Callable[[], float], tls: ssl.SSLContext | None, site: Site | None
+    ) -> None:
+        self.url = url
+        self.connections = self.open_connections = self.requests = 0
+        self._exchange, self._clock, self._tls, self._site = exchange, clock, tls, site
 
     async def _accept(self, listener: socket.socket, tasks: TaskGroup) -> None:
         while True:
@@ -124,10 +102,6 @@ class Server:
             try:
                 accepted, _ = listener.accept()
             except (BlockingIOError, ConnectionError):
-                continue
-            except OSError as error:  # too many open files: some will be closed
-                _logger.warning("cannot accept a connection: %s; retrying in %g s", error, _ACCEPT_RETRY_DELAY)
-                await anyio.sleep(_ACCEPT_RETRY_DELAY)
                 continue
             self.connections += 1
             tasks.start_soon(self._serve, accepted)
@@ -155,10 +129,13 @@ class Server:
         conversation = Conversation(self._exchange, self._clock)
         data = b""
         while True:
-            answer = await self._answer(conversation, data)
-            data = b""
+            heads = conversation.heads
+            answer = conversation.feed(data)
+            self.requests += conversation.heads - heads
+            if isinstance(answer, Call):
+                answer = conversation.say(NOT_FOUND if self._site is None else await self._site(answer))
+            data = b"" if answer is not None else await stream.receive()
             if answer is None:
-                data = await stream.receive()
                 continue
             for at, part in enumerate(answer, 1):
                 if isinstance(part, End):
@@ -176,20 +153,6 @@ class Server:
                 else:
                     await anyio.sleep(part)
 
-    async def _answer(self, conversation: Conversation, data: bytes) -> Script | None:
-        heads = conversation.heads
-        try:
-            due = conversation.feed(data)
-            self.requests += conversation.heads - heads
-            if isinstance(due, Call):
-                return conversation.say(NOT_FOUND if self._site is None else await self._site(due))
-        except JournalError:
-            raise
-        except Exception:
-            _logger.exception("sandbox failed on %s; the reply is a 500", conversation.address)
-            return conversation.say(_FAILED)
-        return due
-
 
 class _SocketStream(ByteStream):
     """Byte stream on a socket, without the buffers of an event loop."""
@@ -201,14 +164,13 @@ class _SocketStream(ByteStream):
         while True:
             await anyio.wait_readable(self._raw)
             try:
-                data = self._raw.recv(max_bytes)
+                if data := self._raw.recv(max_bytes):
+                    return data
+                raise anyio.EndOfStream
             except BlockingIOError:
                 continue
             except OSError as error:
                 raise anyio.BrokenResourceError from error
-            if not data:
-                raise anyio.EndOfStream
-            return data
 
     async def send(self, item: bytes) -> None:
         await anyio.lowlevel.checkpoint()

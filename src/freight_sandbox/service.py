@@ -7,9 +7,9 @@ documented records and replies; the quirks that change what the exchange does ar
 from __future__ import annotations
 
 import datetime as dt
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
 from random import Random
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -17,8 +17,8 @@ import attrs
 
 from freight_sandbox import audit, quirks
 from freight_sandbox.codec import decode
-from freight_sandbox.faults import Fault, FaultScript
-from freight_sandbox.fields import Fields, Refusal
+from freight_sandbox.faults import Fault, FaultScript, Fired
+from freight_sandbox.fields import INCOTERM, Fields, Refusal
 from freight_sandbox.quirks import Json, Kind, Profile
 from freight_sandbox.records import Account, Cargo, Company, Number, Offer, Request, Role, Route, Table, Token
 from freight_sandbox.samples import CARRIERS, CURRENCIES, ROUTES
@@ -33,7 +33,7 @@ _FIRST_REQUEST, _FIRST_ROUTE, _FIRST_OFFER = 1, 301, 5001
 class Context(NamedTuple):
     """One call of an operation: who calls it, where, with what, and when.
 
-    Reads show the state at the time `seen`. `call` is the number of the HTTP call, `None` if there is none.
+    Reads show the state at the time `seen`.
     """
 
     exchange: Exchange
@@ -44,28 +44,28 @@ class Context(NamedTuple):
     account: Account
     now: float
     seen: float
-    call: int | None
-
-    def require_role(self, role: Role) -> None:
-        """Refuse accounts of another role, if the profile enforces roles."""
-        if self.quirk.roles == "enforced" and self.account.role not in (role, "both"):
-            raise Refusal(403, "This operation is not permitted for your account.")
 
 
-Operation = Callable[[Context], Any]
+class Operation(NamedTuple):
+    """Operation of the service: its function, the side of the market that may call it, and whether it writes."""
+
+    name: str
+    serve: Callable[[Context], Any]
+    role: Role
+    writes: bool
+
+
 OPERATIONS: dict[tuple[str, str], Operation] = {}
-_WRITES: set[Operation] = set()
+"""Operations by method and path."""
 
 
-def operation(*addresses: str, writes: bool = False) -> Callable[[Operation], Operation]:
-    """Register an operation at its addresses, such as `GET quote/bid`."""
+def operation(name: str, *addresses: str, role: Role = "both", writes: bool = False) -> Callable[..., Any]:
+    """Register a function at its addresses, such as `GET quote/bid`."""
 
-    def register(function: Operation) -> Operation:
+    def register(function: Callable[[Context], Any]) -> Callable[[Context], Any]:
         for address in addresses:
             method, path = address.split()
-            OPERATIONS[method, path] = function
-        if writes:
-            _WRITES.add(function)
+            OPERATIONS[method, path] = Operation(name, function, role, writes)
         return function
 
     return register
@@ -99,15 +99,14 @@ class Exchange:
 
     def __init__(self, profile: Profile = Profile(), *, seed: int = 0) -> None:  # noqa: B008  # it is frozen
         self.profile = profile
-        self.faults = FaultScript()
-        self.audit_log = audit.AuditLog()
+        self.faults, self.audit_log, self.random = FaultScript(), audit.AuditLog(), Random(seed)
         self.accounts: dict[int, Account] = {}
         self.tokens: dict[str, Token] = {}
         self.requests: Table[Request] = Table()
         self.offers: Table[Offer] = Table()
         self.routes: Table[Route] = Table()
-        self.random = Random(seed)
         self._seed, self._is_reordered = seed, False
+        self._call: int | None = None
         self._by_email: dict[str, Account] = {}
         self._on_request: defaultdict[int, list[int]] = defaultdict(list)
         for route in ROUTES:
@@ -129,6 +128,7 @@ class Exchange:
         self._profile = profile
         self._rewrites = quirks.rewrites(profile)
         self._pages = 0
+        self._note("profile", profile)
 
     # HTTP
 
@@ -138,25 +138,22 @@ class Exchange:
         A server passes the call when it has the whole request. Before it reads the body it checks `faults.peek(call)`:
         if that fault is `early`, it passes the call without the body.
         """
-        number = self.audit_log.next_call()
+        self.audit_log.count = number = self.audit_log.count + 1
         fault = self.faults.take(call)
         answer = self._answer(call, now, number) if fault is None else self._strike(fault, call, now, number)
-        name = None if fault is None else fault.name
         who = None if answer.account is None else answer.account.email
+        name = None if fault is None else fault.name
         seen = (call.method, call.path, call.query, answer.parameters, call.body)
-        self.audit_log.calls.append(
-            audit.CallRecord(number, now, *seen, who, answer.reply.status, answer.processed, name)
-        )
+        record = audit.CallRecord(number, now, *seen, who, answer.reply.status, answer.processed, name)
+        self.audit_log.calls.append(record)
         return answer.reply
 
     def _strike(self, fault: Fault, call: Call, now: float, number: int) -> _Answer:
         if fault.change is not None:
             fault.change(self, now)
-        answer = _Answer(Reply(0))
-        if fault.processed and not fault.early:
-            answer = self._answer(call, now, number)
+        answer = self._answer(call, now, number) if fault.processed and not fault.early else _Answer(Reply(0))
         reply = answer.reply if fault.mutate is None else fault.mutate(answer.reply, now, self.random)
-        self.faults.note(fault, number, answer.processed)
+        self.faults.fired.append(Fired(fault.name, number, answer.processed))
         return answer._replace(
             reply=attrs.evolve(reply, wire=fault.wire or reply.wire, delay=reply.delay + fault.delay)
         )
@@ -164,6 +161,7 @@ class Exchange:
     def _answer(self, call: Call, now: float, number: int) -> _Answer:
         account: Account | None = None
         parameters: Mapping[str, Any] = {}
+        self._call = number
         try:
             if call.path not in _PATHS:
                 raise Refusal(404, "Not Found")
@@ -172,12 +170,14 @@ class Exchange:
             fields = self._fields(call)
             parameters = fields.merged()
             if account is None:
-                payload, writes = self._login(call.method, fields, now, number), False
+                payload, writes = self._login(call.method, fields, now), False
             else:
-                payload, writes = self._operate(call.method, call.path, fields, account, now, number)
+                payload, writes = self._operate(call.method, call.path, fields, account, now)
             return _Answer(quirks.success(self._profile, payload, is_write=writes), account, parameters, True)
         except Refusal as refusal:
             return _Answer(quirks.refused(self._profile, refusal), account, parameters)
+        finally:
+            self._call = None
 
     def _caller(self, call: Call, now: float) -> Account:
         scheme, _, value = call.headers.get("authorization", "").partition(" ")
@@ -202,31 +202,38 @@ class Exchange:
             raise Refusal(400, "The body must be a JSON object.")
         return Fields(values, call.query, quirk.index_type)
 
-    def _operate(
-        self, method: str, path: str, fields: Fields, account: Account, now: float, call: int | None
-    ) -> tuple[Any, bool]:
+    def _operate(self, method: str, path: str, fields: Fields, account: Account, now: float) -> tuple[Any, bool]:
         """Run an operation, and return its payload and whether it writes."""
-        serve = OPERATIONS.get((method, path))
-        if serve is None:
+        # A sample in the document posts offers to quote/request too (4.9).
+        is_offer = (method, path) == ("POST", "quote/request") and "requestIndex" in fields
+        operation = OPERATIONS.get((method, "quote/bid" if is_offer else path))
+        if operation is None:
             raise Refusal(405, "Method Not Allowed")
-        late = self._profile.late_visibility
-        context = Context(self, self._profile, method, path, fields, account, now, now - late if late else _NOW, call)
-        return serve(context), serve in _WRITES
+        quirk = self._profile
+        is_permitted = operation.role == "both" or account.role in (operation.role, "both")
+        if quirk.roles == "enforced" and not is_permitted:
+            raise Refusal(403, "This operation is not permitted for your account.")
+        seen = now - quirk.late_visibility if quirk.late_visibility else _NOW
+        return operation.serve(Context(self, quirk, method, path, fields, account, now, seen)), operation.writes
 
-    def _login(self, method: str, fields: Fields, now: float, number: int) -> Json:
+    def _login(self, method: str, fields: Fields, now: float) -> Json:
         if method != "POST":
             raise Refusal(405, "Method Not Allowed")
         email, password = fields.text("email"), fields.text("password")
         account = self._by_email.get(email.casefold())
         accepted = account is not None and account.password == password
-        self.audit_log.logins.append(audit.LoginRecord(email, accepted, now, number))
+        self.audit_log.logins.append(audit.LoginRecord(email, accepted, now, self._call))
         if account is None or not accepted:
             quirk = self._profile
             sentence = "The user name or password is invalid."
             raise Refusal(quirk.failed_login_status, sentence, key=quirk.failed_login_key)
-        user = _user(self, account, self.issue_token(account, now), now)
+        token = self.tokens[self.token(account, now)]
+        user: Json = {"access_token": token.value, "expires_on": int(token.expires - now)}
+        user |= {name: getattr(account, name) for name in ("firstname", "middlename", "lastname", "email", "title")}
+        user |= {"enabled": "TRUE", "lastlogin": account.lastlogin, "imageUrl": account.image_url}
+        user["company"] = _company(self, account.company, "phone")
         account.lastlogin = f"{dt.datetime.fromtimestamp(now, dt.UTC):%Y-%m-%d %H:%M:%S}"
-        return {"user": user}
+        return {"user": self.shown("user", user, token)}
 
     # Actions without HTTP, for tests and demonstrations
 
@@ -238,15 +245,13 @@ class Exchange:
         role: Role = "both",
         firstname: str = "Alex",
         lastname: str = "Sample",
-        title: str = "Manager",
         company: Company | None = None,
     ) -> Account:
         """Register a user. `role` matters only if the profile enforces roles."""
         index = len(self.accounts) + 11
-        image = f"https://images.example/avatars/{index}.png"
+        names = (firstname, "", lastname, "Manager", f"https://images.example/avatars/{index}.png")
         home = company or Company(index=index + 60, name=f"{lastname} & Co. Ltd")
-        names = (firstname, "", lastname, title)
-        account = Account(index, email, password, role, *names, image, home, lastlogin="2029-12-31 08:00:00")
+        account = Account(index, email, password, role, *names, home, lastlogin="2029-12-31 08:00:00")
         self.accounts[index] = self._by_email[email.casefold()] = account
         return account
 
@@ -256,27 +261,30 @@ class Exchange:
         Raises:
             Refusal: The exchange refuses it.
         """
-        self._operate(method, path, Fields(parameters, {}), account, now, None)
+        self._operate(method, path, Fields(parameters, {}), account, now)
 
-    def publish(self, account: Account, now: float, cargo: Cargo = Cargo(), *, call: int | None = None) -> int:  # noqa: B008  # it is frozen
+    def publish(self, account: Account, now: float, cargo: Cargo = Cargo()) -> int:  # noqa: B008  # it is frozen
         """Publish a rate request and return its index."""
         index = _FIRST_REQUEST + len(self.requests)
         request = Request(index, account.index, f"FX{index:06d}", cargo, created=now, updated=now)
-        self.audit_log.publications.append(audit.Publication(index, account.email, now, call))
-        self._put(request, now, "published", call)
+        self._put(request, now, "published")
+        self._note("publish", account, now, cargo)
         return index
 
     def touch(self, request: int, now: float) -> None:
         """Renew a request's time of update and nothing else."""
         self._put(attrs.evolve(self.requests[request], updated=now), now, "touched")
+        self._note("touch", request, now)
 
     def update(self, request: int, now: float, cargo: Cargo) -> None:
         """Replace the cargo of a request."""
-        self._put(attrs.evolve(self.requests[request], cargo=cargo, updated=now), now, "updated")
+        self._put(attrs.evolve(self.requests[request], updated=now, cargo=cargo), now, "updated")
+        self._note("update", request, now, cargo)
 
     def withdraw(self, request: int, now: float) -> None:
         """Withdraw a request: it leaves every listing."""
-        self._put(attrs.evolve(self.requests[request], state="withdrawn", updated=now), now, "withdrawn")
+        self._put(attrs.evolve(self.requests[request], updated=now, state="withdrawn"), now, "withdrawn")
+        self._note("withdraw", request, now)
 
     def offer(
         self,
@@ -288,75 +296,68 @@ class Exchange:
         currency: int = 840,
         rates: Mapping[str, Number] | None = None,
         terms: str | None = None,
-        call: int | None = None,
     ) -> int:
         """Make an offer and return its index."""
         index = _FIRST_OFFER + len(self.offers)
         made = Offer(index, request, account.index, amount, currency, rates or {}, terms, "pending", created=now)
         self.offers.put(index, now, made)
         self._on_request[request].append(index)
-        self.audit_log.offers.append(audit.OfferRecord(made, account.email, now, call))
+        self.audit_log.offers.append(audit.OfferRecord(made, account.email, now, self._call))
         return index
 
-    def select(self, offer: int, now: float, *, call: int | None = None) -> None:
+    def select(self, offer: int, now: float) -> None:
         """Approve an offer. The request leaves the open list; its other offers keep their status."""
-        chosen = self.offers[offer]
-        selected = attrs.evolve(self.requests[chosen.request], state="selected", selected=offer, updated=now)
-        self._put(selected, now, "selected", call)
+        self._put(
+            attrs.evolve(self.requests[self.offers[offer].request], updated=now, state="selected", selected=offer),
+            now,
+            "selected",
+        )
         self.set_offer_status(offer, "selected", now)
 
     def set_offer_status(self, offer: int, status: str, now: float) -> None:
         """Change the status of an offer, and nothing else."""
-        changed = attrs.evolve(self.offers[offer], status=status)
-        self.offers.put(offer, now, changed)
-        self.audit_log.offer_changes.append(audit.OfferChange(changed, now))
+        self.offers.put(offer, now, attrs.evolve(self.offers[offer], status=status))
 
     def offers_on(self, request: int, at: float = _NOW) -> list[Offer]:
         """Return the offers on a request as they were at a time, in the order in which they were made."""
         found = (self.offers.get(index, at) for index in self._on_request.get(request, ()))
         return [offer for offer in found if offer is not None and offer.status != "removed"]
 
-    def newest_open(self) -> int | None:
-        """Return the index of the open request that was published last."""
-        return max((request.index for request in self.requests if request.state == "open"), default=None)
-
-    def oldest_open(self) -> int | None:
-        """Return the index of the open request that was published first."""
-        return min((request.index for request in self.requests if request.state == "open"), default=None)
+    def open_requests(self) -> list[int]:
+        """Return the indexes of the open requests, in the order in which they were published."""
+        return sorted(request.index for request in self.requests if request.state == "open")
 
     def reorder(self) -> None:
         """Give every listing a new random order, which stays until the next `reorder`."""
         self._seed, self._is_reordered = self._seed + 1, True
+        self._note("reorder")
 
     def token(self, account: Account, now: float) -> str:
-        """Issue a valid token without a login."""
-        return self.issue_token(account, now).value
-
-    def issue_token(self, account: Account, now: float) -> Token:
-        """Issue the token of a login, by the rules of the profile."""
+        """Issue a token as a login does, by the rules of the profile."""
         quirk = self._profile
-        if quirk.tokens == "same":
-            for token in self.tokens.values():
-                if token.account == account.index and token.expires > now:
-                    return token
+        held = [it.value for it in self.tokens.values() if it.account == account.index and it.expires > now]
+        if quirk.tokens == "same" and held:
+            return held[0]
         if quirk.tokens == "latest":
             self.expire_tokens(account)
         secret = f"{self.random.getrandbits(256):064x}"
         if quirk.token_form == "jwt":
             # {"alg":"none"} and {"exp":1}: a client that trusts the claims takes a fresh token for an expired one.
             secret = f"eyJhbGciOiJub25lIn0.eyJleHAiOjF9.{secret}"
-        self.tokens[secret] = token = Token(secret, account.index, now + quirk.token_lifetime)
-        return token
+        self.tokens[secret] = Token(secret, account.index, now + quirk.token_lifetime)
+        return secret
 
     def expire_tokens(self, account: Account | None = None) -> None:
         """Revoke the tokens of one account, or of all."""
-        for token in list(self.tokens.values()):
-            if account is None or token.account == account.index:
-                del self.tokens[token.value]
+        for token in [it for it in self.tokens.values() if account is None or it.account == account.index]:
+            del self.tokens[token.value]
 
-    def _put(self, request: Request, now: float, what: str, call: int | None = None) -> None:
+    def _put(self, request: Request, now: float, what: str) -> None:
         self.requests.put(request.index, now, request)
-        self.audit_log.changes.append(audit.RequestChange(request.index, now, what, request, call))
+        self.audit_log.changes.append(audit.RequestChange(request.index, now, what, request, self._call))
+
+    def _note(self, change: str, *arguments: object) -> None:
+        """Receive each change after it happened: the name of the method or attribute, and its arguments."""
 
     # For operations
 
@@ -367,10 +368,16 @@ class Exchange:
         return record
 
     def sorted(self, rows: Iterable[_Sorted]) -> list[_Sorted]:
-        order = "random" if self._is_reordered else self._profile.order
-        if order == "random":
-            return sorted(rows, key=lambda row: _mix(self._seed, row.index))
-        return sorted(rows, key=_ORDERS[order], reverse=order in ("newest", "updated"))
+        order, seed = "random" if self._is_reordered else self._profile.order, self._seed
+        # Offers are listed by the time at which they were made, routes by their index.
+        keys: Mapping[str, Callable[[Any], Any]] = {
+            "random": lambda row: zlib.crc32(b"%d %d" % (seed, row.index)),
+            "updated": lambda row: (getattr(row, "updated", getattr(row, "created", 0)), row.index),
+            "index": lambda row: row.index,
+        }
+        newest: Any = lambda row: (getattr(row, "created", 0), row.index)  # noqa: E731
+        key = keys.get(order) or newest
+        return sorted(rows, key=key, reverse=order in ("newest", "updated"))
 
     def clamp(self, now: float) -> int | None:
         """Count a page, and return the most rows that it may have."""
@@ -378,69 +385,45 @@ class Exchange:
         return quirks.clamp(self._profile, self._pages - 1, now)
 
 
-_ORDERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "newest": attrgetter("created", "index"),
-    "oldest": attrgetter("created", "index"),
-    "updated": attrgetter("updated", "index"),
-    "index": attrgetter("index"),
-}
-_WORD: Final = 2**64 - 1
-
-
-def _mix(seed: int, index: int) -> int:
-    """Hash a seed and an index (finalizer of splitmix64)."""
-    mixed = (index * 0x9E3779B97F4A7C15 + seed * 0xD1B54A32D192ED03) & _WORD
-    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _WORD
-    return mixed ^ (mixed >> 31)
-
-
 # Rate requests (4.2 to 4.4)
 
 
-@operation("POST quote/request", writes=True)
-def _publish_or_submit(context: Context) -> Any:
-    """Publish a request, or submit an offer: a sample in the document posts offers to quote/request too (4.9)."""
-    return _submit(context) if "requestIndex" in context.fields else _publish(context)
-
-
-@operation("POST quote/submitrequest", "POST request", writes=True)
+@operation("publish", "POST quote/submitrequest", "POST quote/request", "POST request", role="shipper", writes=True)
 def _publish(context: Context) -> Any:
-    context.require_role("shipper")
     exchange, cargo = context.exchange, read_cargo(context.fields)
-    index = exchange.publish(context.account, context.now, cargo, call=context.call)
-    return _collection(context, "raterequests", [_request(exchange, exchange.requests[index])])
+    index = exchange.publish(context.account, context.now, cargo)
+    return quirks.collection(context.quirk, "raterequests", [_request(exchange, exchange.requests[index])])
 
 
 def read_cargo(fields: Fields) -> Cargo:
     """Read the cargo of a request to publish."""
+    plain: dict[str, Any] = {name: fields.text(name) for name in ("commodityname", "origin", "destination")}
+    plain |= {name: fields.number(name) for name in ("length", "width", "height", "weight")}
     return Cargo(
-        commodityname=fields.text("commodityname"),
+        **plain,
         requesttype=fields.word("requesttype", {"Shipping", "Air Freight", "Trucking", "Warehousing"}),
-        origin=fields.text("origin"),
-        destination=fields.text("destination"),
         arrival=fields.date("arrival"),
         packaging=fields.word("packaging", {"pallet", "carton", "piece"}),
         quantity=fields.integer("quantity", least=1),
-        length=fields.number("length"),
-        width=fields.number("width"),
-        height=fields.number("height"),
-        weight=fields.number("weight"),
-        incoterm=fields.incoterm("incoterm"),
+        incoterm=fields.text("incoterm", INCOTERM, "a 3-letter Incoterm"),
         hazardous=fields.integer("hazardous", least=0, most=1),
         notes=fields.optional_text("notes") or "",
     )
 
 
-@operation("GET quote/request", "POST quote/getrequests")
+@operation("search", "GET quote/request", "POST quote/getrequests", role="forwarder")
 def _requests(context: Context) -> Any:
     """List the requests of other parties: the open ones, or those of a type, selected ones included."""
-    context.require_role("forwarder")
     exchange, quirk, fields, own = context.exchange, context.quirk, context.fields, context.account.index
     kind, default_rows = "open", 10
     if context.path == "quote/getrequests":
-        kind, default_rows = fields.optional_word("type", {"all", "accept", "pending"}, "all"), 20
-    since = context.now - _window(context)
+        kind, default_rows = fields.word("type", {"all", "accept", "pending"}, "all"), 20
+    window = 3600
+    if "secondsSinceUpdate" in fields and quirk.since_out_of_range == "clamped":
+        window = min(max(fields.integer("secondsSinceUpdate"), 1), 432000)
+    elif "secondsSinceUpdate" in fields:
+        window = fields.integer("secondsSinceUpdate", least=1, most=432000)
+    since = context.now - window
     if "index" in fields and not (
         quirk.since_lookup == "applied" or (quirk.since_lookup == "applied_if_sent" and "secondsSinceUpdate" in fields)
     ):
@@ -458,25 +441,15 @@ def _requests(context: Context) -> Any:
     def is_visible(request: Request) -> bool:
         return request.owner != own and not quirks.is_hidden(quirk, request.index)
 
-    rows = _rows(context, exchange.requests, is_listed, is_visible, default_rows, since)
-    return _collection(context, "raterequests", [_request(exchange, request) for request in rows])
-
-
-def _window(context: Context) -> int:
-    fields = context.fields
-    if "secondsSinceUpdate" not in fields:
-        return 3600
-    if context.quirk.since_out_of_range == "clamped":
-        return min(max(fields.integer("secondsSinceUpdate"), 1), 432000)
-    return fields.integer("secondsSinceUpdate", least=1, most=432000)
+    rows = _rows(context, exchange.requests, is_listed, is_visible, default_rows=default_rows, since=since)
+    return quirks.collection(quirk, "raterequests", [_request(exchange, request) for request in rows])
 
 
 # Offers as their forwarder sees them (4.9 and 4.10)
 
 
-@operation("POST quote/submitoffer", "POST quote/bid", writes=True)
+@operation("submit", "POST quote/submitoffer", "POST quote/bid", role="forwarder", writes=True)
 def _submit(context: Context) -> Any:
-    context.require_role("forwarder")
     exchange, quirk, fields, account = context.exchange, context.quirk, context.fields, context.account
     index, amount = fields.identifier("requestIndex"), fields.number("offer")
     # The document names the field currencyIndex, its sample currencyId (4.10).
@@ -492,8 +465,13 @@ def _submit(context: Context) -> Any:
             if quirk.second_offer == "400":
                 raise Refusal(400, "You have already submitted an offer.", "requestIndex")
             exchange.set_offer_status(earlier.index, "removed", context.now)
-    sent: dict[str, Any] = {"amount": quirks.rounded(quirk, amount), "currency": currency, "rates": rates}
-    offer = exchange.offer(account, index, context.now, **sent, terms=terms, call=context.call)
+    sent: dict[str, Any] = {
+        "amount": quirks.rounded(quirk, amount),
+        "currency": currency,
+        "rates": rates,
+        "terms": terms,
+    }
+    offer = exchange.offer(account, index, context.now, **sent)
     record = _shipment(request) | {"refId": request.refid}
     record["offer"] = _offer(exchange, exchange.offers[offer], "submitted offer")
     return {"bid": exchange.shown("submission", record, request)}
@@ -509,11 +487,10 @@ def _named(fields: Fields, wanted: str, documented: str, other: str, known: Mapp
     return index
 
 
-@operation("GET quote/bid")
+@operation("bids", "GET quote/bid", role="forwarder")
 def _bids(context: Context) -> Any:
-    context.require_role("forwarder")
     exchange, own = context.exchange, context.account.index
-    kind = context.fields.optional_word("type", {"active", "nsel", "sel", "offers"}, context.quirk.bid_default)
+    kind = context.fields.word("type", {"active", "nsel", "sel", "offers"}, context.quirk.bid_default)
     requests: dict[int, Request] = {}
 
     def is_listed(offer: Offer) -> bool:
@@ -528,20 +505,19 @@ def _bids(context: Context) -> Any:
             return kind == "sel"
         return kind == ("active" if request.state == "open" and offer.status == "pending" else "nsel")
 
-    rows = _page(context, exchange.offers.recent(context.seen), is_listed, lambda offer: offer.account == own)
-    return _collection(context, "bids", [_bid(exchange, requests[offer.index], offer) for offer in rows])
+    rows = _rows(context, exchange.offers, is_listed, lambda offer: offer.account == own, by_index=False)
+    return quirks.collection(context.quirk, "bids", [_bid(exchange, requests[offer.index], offer) for offer in rows])
 
 
 # Offers as their shipper sees them (4.6 to 4.8)
 
 
-@operation("GET quote/offer", "POST quote/getoffers")
+@operation("offers", "GET quote/offer", "POST quote/getoffers", role="shipper")
 def _offers(context: Context) -> Any:
     """List the shipper's requests with their offers: all of them, or those of a type."""
-    context.require_role("shipper")
     kind = "all"
     if context.path == "quote/getoffers":
-        kind = context.fields.optional_word("type", {"all", "offers", "sel", "nsel"}, kind)
+        kind = context.fields.word("type", {"all", "offers", "sel", "nsel"}, kind)
     exchange, own = context.exchange, context.account.index
 
     def is_listed(request: Request) -> bool:
@@ -552,15 +528,12 @@ def _offers(context: Context) -> Any:
         return (request.state == "selected") == (kind == "sel")
 
     rows = _rows(context, exchange.requests, is_listed, lambda request: request.owner == own)
-    return _collection(context, "offers", [_listing(context, request) for request in rows])
+    return quirks.collection(context.quirk, "offers", [_listing(context, request) for request in rows])
 
 
-@operation("POST quote/approveoffer", "POST quote/offer", writes=True)
+@operation("approve", "POST quote/approveoffer", "POST quote/offer", role="shipper", writes=True)
 def _respond(context: Context) -> Any:
-    """Approve or decline an offer."""
-    context.require_role("shipper")
-    exchange, quirk = context.exchange, context.quirk
-    index = context.fields.identifier("offerIndex")
+    exchange, quirk, index = context.exchange, context.quirk, context.fields.identifier("offerIndex")
     approved = context.fields.integer("approved", least=0, most=1)
     offer = exchange.offers.get(index)
     request = exchange.requests.get(offer.request) if offer is not None else None
@@ -568,28 +541,20 @@ def _respond(context: Context) -> Any:
         raise Refusal(quirk.unknown_id_status, "There is no such offer.", "offerIndex")
     if request.state == "withdrawn":
         raise Refusal(400, "The rate request is withdrawn.", "offerIndex")
-    if approved:
-        _approve(context, request, offer)
-    elif offer.status != "pending":
-        raise Refusal(400, "The offer is no longer pending.", "offerIndex")
-    elif quirk.decline_outcome != "unchanged":
-        exchange.set_offer_status(index, quirk.decline_outcome, context.now)
-    payload = _collection(context, "offers", [_approval(exchange, exchange.offers[index], approved=bool(approved))])
-    return payload if approved else quirks.declined(quirk, payload)
-
-
-def _approve(context: Context, request: Request, offer: Offer) -> None:
-    exchange, quirk = context.exchange, context.quirk
-    if request.selected is None:
-        if offer.status != "pending":
-            raise Refusal(400, "The offer is no longer pending.", "offerIndex")
-    elif request.selected == offer.index and quirk.second_approval == "repeated":
-        return
-    elif request.selected == offer.index or quirk.second_approval != "switched":
+    is_repeated = approved and request.selected == index and quirk.second_approval == "repeated"
+    is_switched = approved and request.selected not in (None, index) and quirk.second_approval == "switched"
+    if approved and request.selected is not None and not is_repeated and not is_switched:
         raise Refusal(400, "An offer has already been selected.", "offerIndex")
-    else:
+    if offer.status != "pending" and not is_repeated and not is_switched:
+        raise Refusal(400, "The offer is no longer pending.", "offerIndex")
+    if is_switched and request.selected is not None:
         exchange.set_offer_status(request.selected, "pending", context.now)
-    exchange.select(offer.index, context.now, call=context.call)
+    if approved and not is_repeated:
+        exchange.select(index, context.now)
+    elif not approved and quirk.decline_outcome != "unchanged":
+        exchange.set_offer_status(index, quirk.decline_outcome, context.now)
+    payload = quirks.collection(quirk, "offers", [_approval(exchange, exchange.offers[index], approved=bool(approved))])
+    return payload if approved else quirks.replaced(quirk.decline_reply, payload)
 
 
 # Routes (4.5)
@@ -601,11 +566,11 @@ _REPLIED: Final = {"departure": "estDeparture", "arrival": "estArrival", "vessel
 """Fields that have another name in replies."""
 
 
-@operation("GET route")
+@operation("routes", "GET route")
 def _routes(context: Context) -> Any:
     wanted = _route_filter(context.fields, contains=context.quirk.route_text_match == "contains")
     rows = _rows(context, context.exchange.routes, wanted, lambda route: True)
-    return _collection(context, "routes", [_route(context.exchange, route) for route in rows])
+    return quirks.collection(context.quirk, "routes", [_route(context.exchange, route) for route in rows])
 
 
 def _route_filter(fields: Fields, *, contains: bool) -> Callable[[Route], bool]:
@@ -619,20 +584,17 @@ def _route_filter(fields: Fields, *, contains: bool) -> Callable[[Route], bool]:
         bounds.append((name, fields.date(start) if start in fields else "", fields.date(end) if end in fields else "~"))
     carrier = fields.identifier("carrierId") if "carrierId" in fields else None
 
-    def is_text(wanted: str, text: str) -> bool:
-        return wanted.casefold() in text.casefold() if contains else wanted == text
-
+    is_text: Any = (lambda text, part: part.casefold() in text.casefold()) if contains else str.__eq__
     return lambda route: (
         (carrier is None or route.carrier == carrier)
         and all(low <= getattr(route, name) <= high for name, low, high in bounds)
-        and all(is_text(wanted, getattr(route, name)) for name, wanted in texts.items())
+        and all(is_text(getattr(route, name), wanted) for name, wanted in texts.items())
     )
 
 
-@operation("POST route", "PUT route", writes=True)
+@operation("routes", "POST route", "PUT route", role="forwarder", writes=True)
 def _write_route(context: Context) -> Any:
     """Create a route, or replace one. PUT needs all fields; it does not keep the values of omitted ones."""
-    context.require_role("forwarder")
     fields, exchange, quirk = context.fields, context.exchange, context.quirk
     index = _FIRST_ROUTE + len(exchange.routes)
     if context.method == "PUT":
@@ -645,7 +607,7 @@ def _write_route(context: Context) -> Any:
     route = Route(index=index, carrier=carrier, **texts)
     exchange.routes.put(index, context.now, route)
     record = _route(exchange, route)
-    return quirks.route_written(quirk, _collection(context, "routes", [record]), record)
+    return quirks.replaced(quirk.route_write, quirks.collection(quirk, "routes", [record]), record)
 
 
 def _route(exchange: Exchange, route: Route) -> Json:
@@ -656,18 +618,18 @@ def _route(exchange: Exchange, route: Route) -> Json:
 # Reference lists (4.11 and 4.12)
 
 
-@operation("GET carrier", "GET currency")
+@operation("lists", "GET carrier", "GET currency")
 def _references(context: Context) -> Any:
     """List carriers or currencies. The document gives them no pages, but the profile may."""
     quirk, fields = context.quirk, context.fields
     key, table = ("carriers", CARRIERS) if context.path == "carrier" else ("currencies", CURRENCIES)
-    rows: Sequence[Any] = list(table.values())
+    rows: Sequence[Json] = list(table.values())
     if "index" in fields:
         index = fields.identifier("index")
-        rows = quirks.found(quirk, [row for row in rows if row.index == index])
+        rows = quirks.found(quirk, [row for row in rows if row["index"] == index])
     elif quirk.reference_rows is not None:
         rows = quirks.page(quirk, fields, rows, quirk.reference_rows, context.exchange.clamp(context.now))
-    return _collection(context, key, [context.exchange.shown("reference", attrs.asdict(row), row) for row in rows])
+    return quirks.collection(quirk, key, [context.exchange.shown("reference", {**row}, row) for row in rows])
 
 
 _PATHS: Final = frozenset(path for _, path in OPERATIONS) | {"login"}
@@ -681,43 +643,27 @@ def _rows(
     table: Table[_Sorted],
     is_listed: Callable[[_Sorted], bool],
     is_visible: Callable[[_Sorted], bool],
+    *,
+    by_index: bool = True,
     default_rows: int | None = None,
     since: float = -_NOW,
 ) -> Sequence[_Sorted]:
-    """Return the row with the requested index, or else the requested page."""
-    if "index" in context.fields:
+    """Return the row with the requested index, or else the requested page.
+
+    The profile decides whether hidden rows are removed before or after paging.
+    """
+    exchange, quirk, early = context.exchange, context.quirk, context.quirk.rights == "before_paging"
+    if by_index and "index" in context.fields:
         row = table.get(context.fields.identifier("index"), context.seen)
         is_found = row is not None and is_listed(row) and is_visible(row)
-        return quirks.found(context.quirk, [row] if row is not None and is_found else [])
-    return _page(context, table.recent(context.seen, since), is_listed, is_visible, default_rows)
-
-
-def _page(
-    context: Context,
-    rows: Iterable[_Sorted],
-    is_listed: Callable[[_Sorted], bool],
-    is_visible: Callable[[_Sorted], bool],
-    default_rows: int | None = None,
-) -> Sequence[_Sorted]:
-    """Return the requested page. The profile decides whether hidden rows are removed before or after paging."""
-    exchange, quirk, early = context.exchange, context.quirk, context.quirk.rights == "before_paging"
+        return quirks.found(quirk, [row] if row is not None and is_found else [])
+    rows = table.recent(context.seen, since)
     listed = exchange.sorted(row for row in rows if (not early or is_visible(row)) and is_listed(row))
-    rows = quirks.page(quirk, context.fields, listed, default_rows or quirk.default_rows, exchange.clamp(context.now))
-    return rows if early else [row for row in rows if is_visible(row)]
-
-
-def _collection(context: Context, key: str, records: Sequence[Json]) -> Any:
-    return quirks.collection(context.quirk, key, records)
+    page = quirks.page(quirk, context.fields, listed, default_rows or quirk.default_rows, exchange.clamp(context.now))
+    return page if early else [row for row in page if is_visible(row)]
 
 
 # Records as the document shows them (2)
-
-
-def _user(exchange: Exchange, account: Account, token: Token, now: float) -> Json:
-    record = {"access_token": token.value, "expires_on": int(token.expires - now)}
-    record |= {name: getattr(account, name) for name in ("firstname", "middlename", "lastname", "email", "title")}
-    record |= {"enabled": "TRUE", "lastlogin": account.lastlogin, "imageUrl": account.image_url}
-    return exchange.shown("user", record | {"company": _company(exchange, account.company, "phone")}, token)
 
 
 _COMPANY: Final = ("name", "address1", "city", "state", "postal", "country", "otilicense")
@@ -736,50 +682,27 @@ def _contacts(exchange: Exchange, account: Account) -> Json:
 
 def _request(exchange: Exchange, request: Request) -> Json:
     cargo = request.cargo
-    record = {
-        "index": request.index,
-        "commodityname": cargo.commodityname,
-        "refId": request.refid,
-        "requesttype": cargo.requesttype,
-        **_common(request),
-        "packaging": cargo.packaging.capitalize(),
-        "width": cargo.width,
-        "height": cargo.height,
-        "length": cargo.length,
-        "incoterm": cargo.incoterm,
-        "hazardous": cargo.hazardous,
-    }
+    more = {"refId": request.refid, "requesttype": cargo.requesttype}
+    record = _shipment(request, ("commodityname", "packaging", "width", "height", "length"), more)
+    record["incoterm"], record["hazardous"] = cargo.incoterm, cargo.hazardous
     return exchange.shown("request", record, request)
 
 
-def _shipment(request: Request) -> Json:
-    """Make the fields that the records of listings, bids and submissions share."""
-    cargo = request.cargo
-    return {
-        "index": request.index,
-        "cargoname": cargo.commodityname,
-        **_common(request),
-        "packingtype": cargo.packaging.capitalize(),
-        "cargowidth": cargo.width,
-        "cargoheight": cargo.height,
-        "cargolength": cargo.length,
-    }
+_CARGO_KEYS: Final = ("cargoname", "packingtype", "cargowidth", "cargoheight", "cargolength")
 
 
-def _common(request: Request) -> Json:
-    cargo = request.cargo
+def _shipment(request: Request, keys: Sequence[str] = _CARGO_KEYS, more: Mapping[str, Any] = {}) -> Json:
+    """Make the fields that all records of a request share; by default with the keys of listings and bids."""
+    cargo, (name, packaging, width, height, length) = request.cargo, keys
+    goods = f"{cargo.quantity} {cargo.packaging}(s) of {cargo.commodityname}"
     return {
+        "index": request.index, name: cargo.commodityname, **more,
         "status": "Available" if request.state == "open" else "Selected",
-        "origin": cargo.origin,
-        "destination": cargo.destination,
-        "needdate": f"{cargo.arrival[:10]} 00:00:00",
-        "notes": f"{cargo.quantity} {cargo.packaging}(s) of {cargo.commodityname}"
-        f" from {cargo.origin} to {cargo.destination}.",
-        "qty": cargo.quantity,
-        "measureUnit": "m",
-        "massUnit": "kg",
-        "weight": cargo.weight,
-    }
+        "origin": cargo.origin, "destination": cargo.destination, "needdate": f"{cargo.arrival[:10]} 00:00:00",
+        "notes": f"{goods} from {cargo.origin} to {cargo.destination}.", "qty": cargo.quantity,
+        "measureUnit": "m", "massUnit": "kg", "weight": cargo.weight, packaging: cargo.packaging.capitalize(),
+        width: cargo.width, height: cargo.height, length: cargo.length,
+    }  # fmt: skip
 
 
 _OFFER_KEYS: Final[Mapping[Kind, tuple[str, str]]] = {
@@ -826,12 +749,8 @@ def _approval(exchange: Exchange, offer: Offer, *, approved: bool) -> Json:
 def _bid(exchange: Exchange, request: Request, offer: Offer) -> Json:
     """Make a record of `bids`: a request with the forwarder's offer, and with the shipper once it is selected."""
     is_selected = request.selected == offer.index
-    record = _shipment(request) | {
-        "status": "Selected" if is_selected else "Available",
-        "refId": request.refid,
-        "price": offer.amount,
-        "currencyIndex": offer.currency,
-    }
+    record = _shipment(request) | {"status": "Selected" if is_selected else "Available", "refId": request.refid}
+    record |= {"price": offer.amount, "currencyIndex": offer.currency}
     if is_selected:
         record |= _contacts(exchange, exchange.accounts[request.owner])
     return exchange.shown("bid", record, request)

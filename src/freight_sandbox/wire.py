@@ -9,75 +9,63 @@ import enum
 import http
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 from urllib.parse import parse_qsl, unquote
 
 import attrs
 import h11
 
-__all__ = [
-    "CONNECTING",
-    "NOT_FOUND",
-    "Answering",
-    "Call",
-    "Conversation",
-    "Cut",
-    "End",
-    "Reply",
-    "Script",
-    "WireFault",
-    "parse_call",
-    "script",
-]
-
 
 class Cut(enum.Enum):
-    """Failure of a connection. The first group strikes before the server has the whole request."""
+    """Failure of a connection, with its meaning. The first group strikes before the server has the whole request."""
 
-    REFUSED = "refused"  # nothing listens
-    DNS = "dns"  # the name does not resolve
-    CONNECT_STALL = "connect_stall"  # the handshake of TCP never ends
-    TLS_STALL = "tls_stall"  # connected, the TLS hello is never answered
-    BAD_CERTIFICATE = "bad_certificate"  # the certificate is not trusted
-    POOL_EXHAUSTED = "pool_exhausted"  # the client's own pool has no free connection
-    RESET_BEFORE_HEADERS = "reset_before_headers"  # RST before the head of the request was read
-    RESET_MID_BODY = "reset_mid_body"  # RST when the head, but not the whole body of the request was read
+    meaning: str
 
-    RESET_AFTER_SEND = "reset_after_send"  # request received whole, not processed, then RST
-    RESET_AFTER_PROCESSING = "reset_after_processing"  # processed, then RST instead of the reply
-    RESET_MID_REPLY = "reset_mid_reply"  # head and half of the reply's body, then RST
-    FIN_NO_BYTES = "fin_no_bytes"  # the connection closed in order, without one byte of a reply
-    STALL = "stall"  # no reply, ever; the connection stays open
-    STALL_MID_REPLY = "stall_mid_reply"  # head and half of the body, then silence
-    DRIP = "drip"  # the whole reply, byte by byte, `seconds` between two bytes
-    TRUNCATED_LENGTH = "truncated_length"  # Content-Length is more than what comes before FIN
-    TRUNCATED_CHUNKS = "truncated_chunks"  # chunked, FIN before the last chunk
-    GARBAGE_STATUS = "garbage_status"  # a status line that is not HTTP
-    HEADER_FLOOD = "header_flood"  # headers without end
-    BYTES_AFTER_REPLY = "bytes_after_reply"  # a good reply, then its bytes again, which no request asked for
-    IDLE_FIN = "idle_fin"  # a good reply that promises to keep the connection, then FIN `seconds` later
+    def __new__(cls, value: str, meaning: str) -> Self:
+        cut = object.__new__(cls)
+        cut._value_, cut.meaning = value, meaning
+        return cut
+
+    REFUSED = "refused", "nothing listens"
+    DNS = "dns", "the name does not resolve"
+    CONNECT_STALL = "connect_stall", "the connection is never established"
+    TLS_STALL = "tls_stall", "the TLS hello is never answered"
+    BAD_CERTIFICATE = "bad_certificate", "the certificate is not trusted"
+    POOL_EXHAUSTED = "pool_exhausted", "no connection is free"
+    RESET_BEFORE_HEADERS = "reset_before_headers", "reset before the request's head was read"
+    RESET_MID_BODY = "reset_mid_body", "reset in the middle of the request's body"
+
+    RESET_AFTER_SEND = "reset_after_send", "the request received whole, not processed, then a reset"
+    RESET_AFTER_PROCESSING = "reset_after_processing", "processed, then a reset instead of the reply"
+    RESET_MID_REPLY = "reset_mid_reply", "a reset in the middle of the reply's body"
+    FIN_NO_BYTES = "fin_no_bytes", "closed cleanly without a byte"
+    STALL = "stall", "no reply, ever"
+    STALL_MID_REPLY = "stall_mid_reply", "silence in the middle of the reply's body"
+    DRIP = "drip", "the reply byte by byte"
+    TRUNCATED_LENGTH = "truncated_length", "less than Content-Length"
+    TRUNCATED_CHUNKS = "truncated_chunks", "no last chunk"
+    GARBAGE_STATUS = "garbage_status", "a status line that is not HTTP"
+    HEADER_FLOOD = "header_flood", "headers without end"
+    BYTES_AFTER_REPLY = "bytes_after_reply", "a good reply, and its bytes again on the open connection"
+    IDLE_FIN = "idle_fin", "a good reply, then the idle connection is closed"
 
     @property
     def early(self) -> bool:
         """`True` for a cut before the server has the whole request, so that nothing can have taken effect."""
-        return self in _EARLY
+        return self in CONNECTING or self in _WITHIN_REQUEST
 
 
-CONNECTING = frozenset(
-    {Cut.REFUSED, Cut.DNS, Cut.CONNECT_STALL, Cut.TLS_STALL, Cut.BAD_CERTIFICATE, Cut.POOL_EXHAUSTED}
-)
+CONNECTING = frozenset([*Cut][:6])
 """Cuts before there is a connection."""
-_WITHIN_REQUEST = frozenset({Cut.RESET_BEFORE_HEADERS, Cut.RESET_MID_BODY})
-_EARLY = CONNECTING | _WITHIN_REQUEST
+_WITHIN_REQUEST = frozenset([*Cut][6:8])
 
 
 @attrs.frozen
 class WireFault:
-    """One cut. `seconds` is the pause of a drip or an idle FIN; `size` is the least number of bytes of a flood."""
+    """One cut. `seconds` is the pause of a drip or an idle FIN."""
 
     cut: Cut
     seconds: float = 0.0
-    size: int = 0
 
 
 @attrs.frozen
@@ -110,8 +98,6 @@ class Reply:
 
 
 API = "/api/"
-MAX_BODY = 8 * 1024 * 1024
-"""Maximum size of a request's body in bytes, far above any real one."""
 
 
 class End(enum.Enum):
@@ -128,10 +114,9 @@ A pause with nothing but `FIN` behind it is the time that an idle connection is 
 """
 
 _PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
-_FLOOD = 262_144  # twice the head size at which the most lenient client gives up
+_FLOOD = b"HTTP/1.1 200 OK\r\n" + (b"x-flood: " + b"a" * 1_000 + b"\r\n") * 1_000  # no client takes such a head
 _GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
 _BAD_REQUEST = Reply(400, (("connection", "close"),))
-_TOO_LONG = Reply(413, (("content-type", "application/json"),), b'{"message": "The body is too long."}')
 NOT_FOUND = Reply(404, (("content-type", "text/html"),), b"<html><body><h1>Not Found</h1></body></html>")
 
 
@@ -142,52 +127,37 @@ def script(reply: Reply) -> Script:
         return [reply.delay, whole] if reply.delay else [whole]
     half = body[: len(body) // 2]
     short = _head(reply, f"content-length: {max(len(body), 1)}") + half
-    parts: list[bytes | float | End]
-    match wire.cut:
-        case Cut.RESET_BEFORE_HEADERS | Cut.RESET_MID_BODY | Cut.RESET_AFTER_SEND | Cut.RESET_AFTER_PROCESSING:
-            parts = [End.RST]
-        case Cut.RESET_MID_REPLY:
-            parts = [short, 0.05, End.RST]  # at once, it would discard what the client has not read yet
-        case Cut.FIN_NO_BYTES:
-            parts = [End.FIN]
-        case Cut.STALL:
-            parts = [math.inf]
-        case Cut.STALL_MID_REPLY:
-            parts = [short, math.inf]
-        case Cut.DRIP:
-            parts = [part for at in range(len(whole)) for part in (whole[at : at + 1], wire.seconds)]
-        case Cut.TRUNCATED_LENGTH:
-            parts = [short, End.FIN]
-        case Cut.TRUNCATED_CHUNKS:
-            chunk = b"%x\r\n%b\r\n" % (len(half), half) if half else b""
-            parts = [_head(reply, "transfer-encoding: chunked") + chunk, End.FIN]
-        case Cut.GARBAGE_STATUS:
-            parts = [_GARBAGE, End.FIN]
-        case Cut.HEADER_FLOOD:
-            line = b"x-flood: " + b"a" * 1_000 + b"\r\n"
-            parts = [b"HTTP/1.1 200 OK\r\n" + line * (max(wire.size, _FLOOD) // len(line) + 1), math.inf]
-        case Cut.BYTES_AFTER_REPLY:
-            parts = [whole + whole]  # as one part, so that a client that reads the reply has received the rest
-        case Cut.IDLE_FIN:
-            parts = [whole, wire.seconds, End.FIN] if wire.seconds else [whole]
-        case _:  # REFUSED to POOL_EXHAUSTED strike before there is a connection
-            text = f'{{"message": "This connection cannot perform the fault {wire.cut.value}."}}'
-            return script(Reply(500, (("content-type", "application/json"),), text.encode()))
+    chunk = b"%x\r\n%b\r\n" % (len(half), half) if half else b""
+    scripts: Mapping[Cut, Script] = {
+        Cut.RESET_MID_REPLY: [short, 0.05, End.RST],  # at once, it would discard what the client has not read yet
+        Cut.FIN_NO_BYTES: [End.FIN],
+        Cut.STALL: [math.inf],
+        Cut.STALL_MID_REPLY: [short, math.inf],
+        Cut.TRUNCATED_LENGTH: [short, End.FIN],
+        Cut.TRUNCATED_CHUNKS: [_head(reply, "transfer-encoding: chunked") + chunk, End.FIN],
+        Cut.GARBAGE_STATUS: [_GARBAGE, End.FIN],
+        Cut.HEADER_FLOOD: [_FLOOD, math.inf],
+        Cut.BYTES_AFTER_REPLY: [whole + whole],  # one part, so that a client that reads the reply has received the rest
+        Cut.IDLE_FIN: [whole, wire.seconds, End.FIN] if wire.seconds else [whole],
+    }
+    if wire.cut in CONNECTING:
+        text = f'{{"message": "This connection cannot perform the fault {wire.cut.value}."}}'
+        return script(Reply(500, (("content-type", "application/json"),), text.encode()))
+    parts = scripts.get(wire.cut, [End.RST])
+    if wire.cut is Cut.DRIP:
+        parts = [part for at in range(len(whole)) for part in (whole[at : at + 1], wire.seconds)]
     return [reply.delay, *parts] if reply.delay else parts
 
 
 def _head(reply: Reply, framing: str | None = None) -> bytes:
     """Write the head of a reply. `framing` replaces the header that announces the length of the body."""
-    headers, announced = reply.headers, [field for field in reply.headers if field[0].lower() == "content-length"]
-    if framing is not None:
-        headers = tuple(field for field in headers if field not in announced)
-    elif not announced and reply.status not in (204, 304):
+    fields = [field for field in reply.headers if framing is None or field[0].lower() != "content-length"]
+    is_announced = any(name.lower() == "content-length" for name, _ in fields)
+    if framing is None and not is_announced and reply.status not in (204, 304):
         framing = f"content-length: {len(reply.body)}"
-    lines = [
-        f"HTTP/1.1 {reply.status} {_PHRASES.get(reply.status, '')}",
-        *(f"{name}: {text}" for name, text in headers),
-    ]
-    return "\r\n".join([*lines, *([framing] if framing else []), "", ""]).encode("latin-1")
+    lines = [f"{name}: {text}" for name, text in fields] + ([framing] if framing else [])
+    first = f"HTTP/1.1 {reply.status} {_PHRASES.get(reply.status, '')}"
+    return "\r\n".join([first, *lines, "", ""]).encode("latin-1")
 
 
 def parse_call(
@@ -225,8 +195,7 @@ class Conversation:
         self._head: h11.Request | None = None
         self._body = bytearray()
         self._ends_at_next = self._is_over = False
-        self.heads = 0
-        """Requests whose head was read."""
+        self.heads = 0  # requests whose head was read
 
     def feed(self, data: bytes) -> Script | Call | None:
         """Return the script of the next reply, or a request outside of the API (`say` its reply), or `None`.
@@ -245,26 +214,21 @@ class Conversation:
             if isinstance(event, h11.Request):
                 self._head, self._body = event, bytearray()
                 self.heads += 1
-                if (call := self._reset_within_request()) is not None:
+                # A fault may reset the connection before the body is read.
+                faults = self._exchange.faults
+                call = self._call() if faults.waiting and not self._ends_at_next else None
+                fault = None if call is None else faults.peek(call)
+                if call is not None and fault is not None and fault.cut in _WITHIN_REQUEST:
                     return self.say(self._exchange.handle(call, self._clock()))
             elif isinstance(event, h11.Data):
-                # The rest is read too, since a client that still sends would not read the reply.
-                if len(self._body) <= MAX_BODY:
-                    self._body += event.data
-            elif isinstance(event, h11.EndOfMessage):
-                return self._respond()
-            else:
+                self._body += event.data
+            elif not isinstance(event, h11.EndOfMessage) or self._ends_at_next:
                 return [End.FIN]
+            elif (call := self._call()) is not None:
+                return self.say(self._exchange.handle(call, self._clock()))
+            else:
+                return self._call("/") or self.say(NOT_FOUND)
         return None
-
-    def _respond(self) -> Script | Call:
-        if self._ends_at_next:
-            return [End.FIN]
-        if len(self._body) > MAX_BODY:
-            return self.say(_TOO_LONG)
-        if (call := self._call()) is not None:
-            return self.say(self._exchange.handle(call, self._clock()))
-        return self._call("/") or self.say(NOT_FOUND)
 
     def say(self, reply: Reply) -> Script:
         """Return the script of the reply to the last request."""
@@ -277,21 +241,6 @@ class Conversation:
         if left:
             self._parser.receive_data(left)
         return parts
-
-    @property
-    def address(self) -> str:
-        """Method and path of the last request, without the query, which may hold secrets."""
-        if self._head is None:
-            return "a request"
-        return f"{self._head.method.decode('ascii')} {self._head.target.partition(b'?')[0][:200].decode('latin-1')}"
-
-    def _reset_within_request(self) -> Call | None:
-        """Return the call if its fault resets the connection before the body is read."""
-        faults = self._exchange.faults
-        if self._ends_at_next or not faults.waiting or (call := self._call()) is None:
-            return None
-        fault = faults.peek(call)
-        return call if fault is not None and fault.wire is not None and fault.wire.cut in _WITHIN_REQUEST else None
 
     def _call(self, root: str = API) -> Call | None:
         head = self._head

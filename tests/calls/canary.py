@@ -17,8 +17,6 @@ import attrs
 from hpack.huffman import HuffmanEncoder
 from hpack.huffman_constants import REQUEST_CODES, REQUEST_CODES_LENGTH
 
-__all__ = ["PASSWORD", "PROXY_PASSWORD", "TOKEN", "Catch"]
-
 _MARKS = ("qZ7canaryPwd", "wK3canaryTok", "xJ5canaryPrx")
 # With what JSON and URLs escape, as far as a header can carry it. The marks are in every spelling: letters stay.
 PASSWORD = f'p"{_MARKS[0]}\\/é% &'

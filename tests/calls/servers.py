@@ -23,8 +23,6 @@ from anyio.streams.tls import TLSStream
 
 from freight_exchange import FreightExchange
 
-__all__ = ["Proxy", "Server", "body_of", "meet", "proxying", "reset", "respond", "serving", "serving_h2", "trust"]
-
 Answer = Callable[["Server", ByteStream, bytes], Awaitable[bool]]
 """Answers one request, and returns whether the connection stays open."""
 
@@ -133,10 +131,7 @@ async def serving(answer: Answer, tls: ssl.SSLContext | None = None, *, logs_in:
 
 @contextlib.asynccontextmanager
 async def _listening(meet_one: Callable[[SocketStream], Awaitable[None]]) -> AsyncIterator[int]:
-    async with (
-        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
-        anyio.create_task_group() as tasks,
-    ):
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, meet_one)
         yield listener.extra(SocketAttribute.local_port)
         tasks.cancel_scope.cancel()
@@ -208,10 +203,7 @@ async def _pump(source: SocketStream, sink: SocketStream) -> None:
 async def proxying(*answers: bytes, user: str = "") -> AsyncIterator[Proxy]:
     """Run a proxy on a free port of this machine."""
     proxy = Proxy(list(answers))
-    async with (
-        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
-        anyio.create_task_group() as tasks,
-    ):
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(_serve_proxy, listener, proxy)
         proxy.url = f"http://{user and user + '@'}127.0.0.1:{listener.extra(SocketAttribute.local_port)}"
         yield proxy

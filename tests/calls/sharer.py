@@ -28,10 +28,7 @@ async def work(exchange: FreightExchange) -> dict[str, Any]:
 
 async def share(orders: dict[str, Any]) -> None:
     exchange = FreightExchange(
-        orders["url"],
-        email=orders["email"],
-        password=orders["password"],
-        token_store=orders["token_store"],
+        orders["url"], email=orders["email"], password=orders["password"], token_store=orders["token_store"]
     )
     async with exchange:
         print(json.dumps("ready"), flush=True)  # noqa: T201  # that is how it speaks

@@ -8,6 +8,7 @@ import importlib.util
 import itertools
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +47,15 @@ from freight_exchange.testing import Sandbox
 pytestmark = pytest.mark.both_backends
 
 Work = Callable[[], Awaitable[object]]
-Cancel = Callable[[Work, int], Awaitable[bool]]
+Cancel = Callable[[Work, Work], Awaitable[bool]]
+"""Starts the work, cancels it after a pause, and returns whether it had ended before."""
 
 _MOST_STEPS = 400
 # While the test counts turns, a clock that jumps never gets to: waiting must take no time at all.
 _AT_ONCE = RetryPolicy(base=1e-300)
 
 
-async def in_a_scope(work: Work, steps: int) -> bool:
-    """Start the work and cancel its scope after some turns of the loop; return whether it had ended before."""
+async def in_a_scope(work: Work, pause: Work) -> bool:
     done = False
     scope = anyio.CancelScope()
 
@@ -66,15 +67,15 @@ async def in_a_scope(work: Work, steps: int) -> bool:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(run)
-        await turns(steps)
+        await pause()
         scope.cancel()
     return done
 
 
-async def natively(work: Work, steps: int, *, times: int = 1) -> bool:
-    """Start the work and cancel its task after some turns of the loop, and again during the first cancellation."""
+async def natively(work: Work, pause: Work, *, times: int = 1) -> bool:
+    """Cancel the task of the work, perhaps again during the first cancellation."""
     task = asyncio.ensure_future(work())
-    await turns(steps)
+    await pause()
     for _ in range(times):
         task.cancel()
         await asyncio.sleep(0)
@@ -85,17 +86,13 @@ async def natively(work: Work, steps: int, *, times: int = 1) -> bool:
     return True
 
 
-async def twice(work: Work, steps: int) -> bool:
-    return await natively(work, steps, times=2)
-
-
 async def turns(count: int) -> None:
     for _ in range(count):
         await anyio.lowlevel.checkpoint()
 
 
 def ways() -> list[Cancel]:
-    return [in_a_scope, natively, twice] if is_on_asyncio() else [in_a_scope]
+    return [in_a_scope, natively, partial(natively, times=2)] if is_on_asyncio() else [in_a_scope]
 
 
 @contextlib.asynccontextmanager
@@ -147,7 +144,7 @@ async def _survives(cancel: Cancel, steps: int, kind: Kind, fault: str | None) -
             await exchange.login()
         if fault is not None:
             arm(sandbox, fault, kind)
-        ended = await cancel(lambda: outcome(exchange, kind), steps)
+        ended = await cancel(lambda: outcome(exchange, kind), lambda: turns(steps))
         # With one connection, one that was lost would be all of them.
         for after in (Kind.READ, Kind.WRITE):
             result = await outcome(exchange.with_options(deadline=5), after)
@@ -173,7 +170,7 @@ async def test_cancelled_at_any_moment_over_sockets(kind: Kind) -> None:
                 else:
                     await perform(exchange, kind)
 
-            await cancel(work, steps)
+            await cancel(work, partial(turns, steps))
         for after in Kind:
             assert await outcome(exchange.with_options(deadline=5), after) == "ok"
         await exchange.aclose()
@@ -278,21 +275,6 @@ def _descriptors() -> int:
     return len(list(folder.iterdir())) if folder.exists() else 0
 
 
-async def _cancelled(work: Work, way: int, after: float) -> None:
-    """Begin the work and cancel it: by a scope, by its task, or by its task twice."""
-    if way == 0 or not is_on_asyncio():
-        with anyio.move_on_after(after):
-            await work()
-        return
-    task = asyncio.ensure_future(work())
-    await asyncio.sleep(after)
-    for _ in range(way):
-        task.cancel()
-        await asyncio.sleep(0)
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-
-
 async def _flood(exchange: FreightExchange, calls: int, chance: random.Random) -> None:
     began = anyio.current_time()
     async with anyio.create_task_group() as tasks:
@@ -308,7 +290,7 @@ async def _flood(exchange: FreightExchange, calls: int, chance: random.Random) -
             else:
                 await outcome(exchange, Kind.READ)
 
-        await _cancelled(work, chance.randrange(3), chance.random() * longest)
+        await chance.choice(ways())(work, partial(anyio.sleep, chance.random() * longest))
 
     for batch in range(0, calls, _TOGETHER):
         async with anyio.create_task_group() as tasks:

@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,28 +18,11 @@ import trustme
 from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from anyio.streams.tls import TLSStream
 from tests.calls.servers import Answer, Server, body_of, meet, reset, respond, trust
-from tests.calls.support import (
-    BRISK,
-    ONCE,
-    QUICK,
-    CallResult,
-    Kind,
-    arm,
-    call_result,
-    over_sockets,
-    patient,
-    perform,
-    served,
-    stocked,
-    unkept,
-)
+from tests.calls.support import BRISK, ONCE, QUICK, Kind, Next, patient, perform, served, stocked, unkept
+from tests.crash.proxy import TcpProxy
 
-from freight_exchange import (
-    DeadlineExceededError,
-    FreightExchange,
-    OutcomeUnknownError,
-    TransportError,
-)
+from freight_exchange import DeadlineExceededError, FreightExchange, Request, Response, TransportError
+from freight_sandbox.server import refused_port, stalled_listener
 
 
 def numbered(request: bytes) -> dict[str, object]:
@@ -118,18 +101,6 @@ async def test_reads_share_a_connection_and_each_write_has_its_own(tls: bool) ->
     assert not set(reads) & set(writes)
 
 
-async def test_write_never_meets_a_kept_connection() -> None:
-    sandbox = stocked()
-    async with over_sockets(sandbox) as (face, exchange):
-        await exchange.login()
-        for _ in range(5):
-            arm(sandbox, "idle_fin", Kind.WRITE)
-            connections = face.connections
-            assert await call_result(sandbox, exchange, Kind.WRITE) == CallResult("ok", 1, 1)
-            assert face.connections == connections + 1
-    assert len(sandbox.exchange.faults.fired) == 5
-
-
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 async def test_connection_that_the_server_closes_is_not_used_again(version: str) -> None:
     async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
@@ -144,7 +115,7 @@ async def test_connection_that_the_server_closes_is_not_used_again(version: str)
     assert connections_of(server) == [1, 2, 3]
 
 
-def cut(*, abort: bool, after: int = 1, begun: bytes = b"") -> Answer:
+def cut(*, abort: bool, after: int = 1) -> Answer:
     """Answer `after` requests on each connection, and cut it after the next request has arrived completely."""
 
     async def answer(server: Server, stream: ByteStream, request: bytes) -> bool:
@@ -152,8 +123,6 @@ def cut(*, abort: bool, after: int = 1, begun: bytes = b"") -> Answer:
         if len(here) <= after:
             await stream.send(respond(numbered(request)))
             return True
-        if begun:
-            await stream.send(begun)
         if abort:
             reset(stream)
         return False
@@ -177,16 +146,6 @@ async def test_broken_connection_is_never_lent_again() -> None:
             assert not caught.value.unsent
     used = connections_of(server)
     assert len(used) == len(set(used))
-
-
-@pytest.mark.parametrize(
-    "begun", [b"", b"H", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"], ids=["", "head", "body"]
-)
-async def test_write_that_is_cut_is_sent_once(begun: bytes) -> None:
-    async with meet(cut(abort=False, after=0, begun=begun)) as (server, exchange):
-        with pytest.raises(OutcomeUnknownError):
-            await exchange.request("POST", "quote/other", body={"n": 1})
-    assert len(server.requests) == 1
 
 
 async def test_connection_is_kept_for_as_long_as_keepalive() -> None:
@@ -234,10 +193,8 @@ def _send_timeout(port: int) -> int:
 
 @pytest.mark.parametrize("kind", [Kind.LOGIN, Kind.READ])
 async def test_refused_connection_is_retried_and_counts_as_unsent(kind: Kind) -> None:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{bound.getsockname()[1]}/api"
-        async with patient(stocked(), url=url, retries=BRISK) as exchange:
+    with refused_port() as port:
+        async with patient(stocked(), url=f"http://127.0.0.1:{port}/api", retries=BRISK) as exchange:
             with pytest.raises(TransportError, match=r"127\.0\.0\.1") as caught:
                 await perform(exchange, kind)
     assert (caught.value.attempts, caught.value.unsent, caught.value.path) == (3, True, "login")
@@ -248,21 +205,6 @@ async def test_name_that_does_not_resolve() -> None:
         with pytest.raises(TransportError, match=r"no-such-host\.invalid") as caught:
             await exchange.with_options(retries=ONCE).login()
     assert caught.value.unsent
-
-
-@contextlib.contextmanager
-def squatting(port: int, *, connects: bool) -> Iterator[None]:
-    """Listen on a port that a server has left, without answering; the backlog is full unless the port `connects`."""
-    with socket.create_server(("127.0.0.1", port), backlog=128 if connects else 0) as listener:
-        crowd = [] if connects else [socket.socket() for _ in range(4)]
-        try:
-            for waiting in crowd:
-                waiting.setblocking(False)
-                waiting.connect_ex(listener.getsockname())
-            yield
-        finally:
-            for waiting in crowd:
-                waiting.close()
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -277,11 +219,44 @@ async def test_server_that_stops_answering_times_out(kind: Kind, connects: bool)
             if kind is not Kind.LOGIN:
                 await exchange.login()
         port = int(face.url.rsplit(":", 1)[1].removesuffix("/api"))
-        stack.enter_context(squatting(port, connects=connects))
+        stack.enter_context(stalled_listener(port=port, connects=connects))
         with pytest.raises(TransportError) as caught:
             await perform(exchange, kind)
     assert caught.value.attempts == 3
     assert not caught.value.may_have_taken_effect
+
+
+async def test_write_that_a_middleware_gives_up_while_it_connects_is_never_sent() -> None:
+    """The middleware has reported a failure by then, so another try would be a second offer."""
+    sandbox, (theirs, ours), ended = stocked(), trust(), anyio.Event()
+    async with served(sandbox, tls=theirs) as face, anyio.create_task_group() as tasks:
+        proxy = TcpProxy(int(face.url.rpartition(":")[2].partition("/")[0]))
+
+        async def abandoned(request: Request, call_next: Next) -> None:
+            with pytest.raises(TransportError):
+                await call_next(request)
+            ended.set()
+
+        async def give_up(request: Request, call_next: Next) -> Response:
+            if request.path != Kind.WRITE.value:
+                return await call_next(request)
+            before = face.connections
+            proxy.stall()
+            tasks.start_soon(abandoned, request, call_next)
+            while face.connections == before:  # noqa: ASYNC110 - the server has no event to wait for
+                await anyio.sleep(0.001)
+            raise LookupError("given up")
+
+        url = f"https://127.0.0.1:{proxy.port}/api"
+        with contextlib.closing(proxy):
+            async with patient(sandbox, url=url, verify=ours, middleware=[give_up]) as exchange:
+                await exchange.login()
+                with pytest.raises(LookupError):
+                    await perform(exchange, Kind.WRITE)
+                proxy.resume()
+                with anyio.fail_after(30):
+                    await ended.wait()
+    assert sandbox.audit_log.calls_to("POST", Kind.WRITE.value) == []
 
 
 # TLS
@@ -385,10 +360,7 @@ async def test_handshake_that_is_given_up_leaves_no_connection_open(
     end: Callable[[FreightExchange, Kind, Staller], Awaitable[None]], proxies: bool, kind: Kind
 ) -> None:
     staller = Staller(proxies=proxies)
-    async with (
-        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
-        anyio.create_task_group() as tasks,
-    ):
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, staller.meet)
         port = listener.extra(SocketAttribute.local_port)
         options: dict[str, Any] = {"verify": staller.verify, "max_connections": 1, "max_writes": 1}

@@ -119,7 +119,7 @@ async def test_caller_leaves_a_hung_login_at_its_own_deadline() -> None:
 @pytest.mark.virtual_time
 async def test_deadline_bounds_the_look_up_of_a_currency_and_the_offer_together() -> None:
     sandbox = stocked()
-    sandbox.strike(*FAULTS["slow"](path="currency", seconds=4), *FAULTS["slow"](path=Kind.WRITE.value, seconds=4))
+    sandbox.strike(*FAULTS["slow"](path="currency", seconds=3), *FAULTS["slow"](path=Kind.WRITE.value, seconds=4))
     async with client(sandbox, deadline=5) as exchange:
         await exchange.login()
         started = anyio.current_time()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,6 +21,7 @@ from tests.calls.support import (
     arm,
     attempts,
     client,
+    is_on_asyncio,
     outcome,
     perform,
     reply,
@@ -123,11 +125,21 @@ def _raise(error: BaseException) -> None:
     raise error
 
 
+def _await_a_cancelled_task() -> Any:
+    if not is_on_asyncio():
+        # It has no tasks to await.
+        raise KeyError("bug")
+    task = asyncio.ensure_future(asyncio.sleep(60))
+    task.cancel()
+    return task
+
+
 BAD: dict[str, Callable[[], Any]] = {
     "bug": lambda: _raise(KeyError("bug")),
     "error of this package": lambda: _raise(TransportError("the metrics sink is down", unsent=True)),
     "hangs": anyio.sleep_forever,
     "timeout": lambda: _raise(TimeoutError()),
+    "awaits a cancelled task": _await_a_cancelled_task,
 }
 
 
@@ -145,13 +157,20 @@ async def test_hook_that_fails_changes_no_outcome(name: str, kind: Kind, caplog:
     assert "Sabotage" in loud[0].getMessage()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_hook_that_outlasts_the_deadline_loses_no_reply(kind: Kind) -> None:
-    sandbox = stocked()
-    async with client(sandbox, hooks=[Sabotage(anyio.sleep_forever, kind)]) as exchange:
-        await exchange.login()
-        assert await outcome(exchange.with_options(deadline=2), kind) == "ok"
-    assert len(sandbox.audit_log.calls_to("POST", kind.value)) == 1
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (GOOD, ("ok", "ok")), (reply(400), ("BadRequestError",) * 2), (reply(429), ("RateLimitedError",) * 2),
+        (reply(500), ("ServerError", "OutcomeUnknownError")),
+    ],
+)  # fmt: skip
+async def test_hook_that_outlasts_the_deadline_loses_no_reply(answer: Any, expected: tuple[str, str]) -> None:
+    for kind, name in zip(KINDS, expected, strict=True):
+        with scripted(answer) as service:
+            async with stranger(hooks=[Sabotage(anyio.sleep_forever, kind)]) as exchange:
+                await exchange.login()
+                assert await outcome(exchange.with_options(deadline=2), kind) == name
+        assert len(service.requests) == 1
 
 
 @pytest.mark.both_backends
@@ -308,18 +327,8 @@ LIES: dict[str, Callable[[], Any]] = {
 }
 
 
-_RESENT = pytest.mark.xfail(
-    strict=True, reason="known fault: a middleware that makes a 429 of a reply has a write resent"
-)
-
-
-@pytest.mark.parametrize(
-    ("name", "fault"),
-    [
-        *((name, "reset_after_processing") for name in LIES),
-        *(pytest.param(name, None, marks=_RESENT if name == "throttling" else ()) for name in LIES),
-    ],
-)
+@pytest.mark.parametrize("name", LIES)
+@pytest.mark.parametrize("fault", ["reset_after_processing", None])
 async def test_middleware_cannot_talk_a_sent_write_undone(name: str, fault: str | None) -> None:
     """It answers, or raises, in place of the reply or of the failure of the network."""
 

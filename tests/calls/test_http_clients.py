@@ -34,13 +34,7 @@ from tests.calls.support import (
     stocked,
 )
 
-from freight_exchange import (
-    APIStatusError,
-    DeadlineExceededError,
-    FreightExchange,
-    OutcomeUnknownError,
-    Timeouts,
-)
+from freight_exchange import APIStatusError, DeadlineExceededError, FreightExchange, OutcomeUnknownError, Timeouts
 from freight_exchange.testing import Sandbox
 
 CLIENTS: dict[str, Callable[..., Any]] = {
@@ -205,6 +199,30 @@ async def test_transport_that_is_stopped_and_turns_to_another_way_leaves_a_doubt
         with pytest.raises(OutcomeUnknownError):
             await perform(exchange, Kind.WRITE)
     assert transport.sent == 1
+
+
+@pytest.mark.both_backends
+@pytest.mark.virtual_time
+async def test_write_whose_caller_has_left_while_it_connects_is_never_sent() -> None:
+    """On asyncio the request goes on in a task of its own."""
+    begun: list[httpx.Request] = []
+
+    async def connect(request: httpx.Request) -> httpx.Response:
+        trace = request.extensions["trace"]
+        await trace("connection.connect_tcp.started", {})
+        await anyio.sleep(1)
+        await trace("http11.send_request_headers.started", {"request": request})
+        begun.append(request)
+        return httpx.Response(200, json={"bid": {"index": REQUEST, "offer": {"index": 9}}})
+
+    async with over(Scripted(connect)) as exchange:
+        await exchange.login()
+        with anyio.move_on_after(0.5):
+            await perform(exchange, Kind.WRITE)
+        await anyio.sleep(5)
+        assert begun == []
+        await perform(exchange, Kind.WRITE)
+    assert len(begun) == 1
 
 
 GARBAGE = [

@@ -5,18 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.calls.support import (
-    BRISK,
-    QUICK,
-    CallResult,
-    Kind,
-    arm,
-    call_result,
-    client,
-    over_sockets,
-    stocked,
-    unkept,
-)
+from tests.calls.support import BRISK, QUICK, CallResult, Kind, arm, call_result, client, over_sockets, stocked, unkept
 
 from freight_exchange.testing import FAULTS, Sandbox
 

@@ -108,15 +108,16 @@ class Service:
             self.submitted += 1
             self.rows += [REQUEST] if self.commits else []
             raise httpx.ReadError("reset")
+        body = {} if self.drops_bodies and request.method == "GET" else json.loads(request.content or b"{}")
+        number, size = body.get("offset"), body.get("rowsperpage")
+        # Recorded as they begin: on asyncio a cancelled request through a caller's client goes on in its own task.
+        self.requests.append((number, size))
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
             await anyio.sleep(self.latency)
         finally:
             self.under_way -= 1
-        body = {} if self.drops_bodies and request.method == "GET" else json.loads(request.content or b"{}")
-        number, size = body.get("offset"), body.get("rowsperpage")
-        self.requests.append((number, size))
         return self._page(KEYS[path], number or 0, size or self.cut or len(self.rows))
 
     def _page(self, key: str, number: int, size: int) -> httpx.Response:

@@ -143,26 +143,12 @@ async def test_proxy_that_is_not_there_is_named(act: Any) -> None:
 @pytest.mark.parametrize(
     ("host", "no_proxy", "direct"),
     [
-        ("127.0.0.1", None, False),
-        ("127.0.0.1", "", False),
-        ("127.0.0.1", "10.0.0.1,elsewhere.example", False),
-        ("127.0.0.1", "127.0.0.1", True),
-        ("127.0.0.1", "elsewhere.example, 127.0.0.1", True),
-        ("127.0.0.1", "*", True),
-        ("localhost", "localhost", True),
-        ("localhost", "LOCALHOST", True),
-        ("localhost", "host", False),
-        ("[::1]", "127.0.0.1", False),
-        pytest.param(
-            *("[::1]", "::1", True),
-            marks=pytest.mark.xfail(strict=True, reason="known fault: NO_PROXY with an IPv6 address is ignored"),
-        ),
-        pytest.param(
-            *("[::1]", "localhost,::1", True),
-            marks=pytest.mark.xfail(strict=True, reason="known fault: NO_PROXY with an IPv6 address is ignored"),
-        ),
+        ("127.0.0.1", None, False), ("127.0.0.1", "", False), ("127.0.0.1", "10.0.0.1,elsewhere.example", False),
+        ("127.0.0.1", "127.0.0.1", True), ("127.0.0.1", "elsewhere.example, 127.0.0.1", True), ("127.0.0.1", "*", True),
+        ("localhost", "localhost", True), ("localhost", "LOCALHOST", True), ("localhost", "host", False),
+        ("[::1]", "127.0.0.1", False), ("[::1]", "::1", True), ("[::1]", "localhost,::1", True),
     ],
-)
+)  # fmt: skip
 async def test_no_proxy_names_the_hosts_that_are_reached_directly(
     host: str, no_proxy: str | None, direct: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

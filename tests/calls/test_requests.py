@@ -7,35 +7,11 @@ import json
 from typing import Any
 
 import pytest
-from tests.calls.support import (
-    BID,
-    EMAIL,
-    FOUND,
-    LOGGED_IN,
-    PASSWORD,
-    TOKEN,
-    URL,
-    Kind,
-    perform,
-    reply,
-    scripted,
-    stranger,
-)
+from tests.calls.support import BID, FOUND, LOGGED_IN, TOKEN, Kind, perform, reply, scripted, stranger
 
 from freight_exchange import ConfigurationError, Request, ValidationError
 
 ANY = reply(200, {**FOUND, **BID})
-
-
-async def test_login_is_a_post_of_email_and_password_without_a_token() -> None:
-    with scripted(ANY) as service:
-        async with stranger() as exchange:
-            await exchange.login()
-    [request] = service.logins
-    assert (request.method, str(request.url)) == ("POST", f"{URL}/login")
-    assert json.loads(request.content) == {"email": EMAIL, "password": PASSWORD}
-    assert request.headers["content-type"] == "application/json"
-    assert "authorization" not in request.headers
 
 
 @pytest.mark.parametrize("kind", [Kind.READ, Kind.WRITE])

@@ -49,31 +49,17 @@ RESENT = {"Unauthorized": "access denied"}
     ("failure", "reads", "writes"),
     [
         # Sent in all if every reply is the same: three attempts for what may pass, one for what will not.
-        (BROKEN, 3, 1),
-        (httpx.ReadTimeout("silence"), 3, 1),
-        (httpx.RemoteProtocolError("no HTTP"), 3, 1),
-        (reply(200, b"<html>"), 2, 1),
-        (reply(200, {"message": "maintenance"}), 2, 1),
-        (reply(307, headers={"Location": "https://elsewhere.example/"}), 1, 1),
-        (reply(400, {"message": "no"}), 1, 1),
-        (reply(401, RESENT), 2, 2),
-        (reply(403, {"message": "no"}), 1, 1),
-        (reply(403, RESENT), 2, 2),
-        (reply(404, {"message": "no"}), 1, 1),
-        (reply(405), 1, 1),
-        (reply(408), 3, 1),
-        (reply(409), 1, 1),
-        (reply(413), 1, 1),
-        (reply(422), 1, 1),
-        (reply(429), 3, 1),
-        (reply(429, headers={"Retry-After": "1"}), 3, 2),
-        (reply(500), 3, 1),
-        (reply(502, b"<html>"), 3, 1),
-        (reply(503), 3, 1),
+        (BROKEN, 3, 1), (httpx.ReadTimeout("silence"), 3, 1), (httpx.RemoteProtocolError("no HTTP"), 3, 1),
+        (reply(200, b"<html>"), 2, 1), (reply(200, {"message": "maintenance"}), 2, 1),
+        (reply(307, headers={"Location": "https://elsewhere.example/"}), 1, 1), (reply(400, {"message": "no"}), 1, 1),
+        (reply(401, RESENT), 2, 2), (reply(403, {"message": "no"}), 1, 1), (reply(403, RESENT), 2, 2),
+        (reply(404, {"message": "no"}), 1, 1), (reply(405), 1, 1), (reply(408), 3, 1), (reply(409), 1, 1),
+        (reply(413), 1, 1), (reply(422), 1, 1), (reply(429), 3, 1), (reply(429, headers={"Retry-After": "1"}), 3, 2),
+        (reply(500), 3, 1), (reply(502, b"<html>"), 3, 1), (reply(503), 3, 1),
         (reply(503, headers={"Retry-After": "1"}), 3, 1),
     ],
     ids=str,
-)
+)  # fmt: skip
 async def test_number_of_requests_that_a_failure_costs(
     failure: httpx.Response | Exception, reads: int, writes: int
 ) -> None:
@@ -129,14 +115,7 @@ async def waited(after: str | None, status: int = 429, **options: object) -> tup
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize(
-    ("after", "least", "most"),
-    [
-        ("0", 0, 1),
-        ("7", 7, 8),
-        (" 20 ", 20, 22),
-        ("007", 7, 8),
-        ("1.5", 1.5, 2.5),
-    ],
+    ("after", "least", "most"), [("0", 0, 1), ("7", 7, 8), (" 20 ", 20, 22), ("007", 7, 8), ("1.5", 1.5, 2.5)]
 )
 async def test_reply_is_waited_for_as_long_as_asked_and_little_longer(
     after: str, least: float, most: float, status: int
@@ -173,7 +152,6 @@ async def test_date_is_waited_for(form: str) -> None:
     assert 25 <= elapsed <= 34
 
 
-@pytest.mark.xfail(strict=True, reason="known fault: a date in Retry-After is read against a wrong local clock")
 @pytest.mark.parametrize("hours", [-2, 2])
 async def test_date_is_read_against_the_date_of_its_reply(hours: int) -> None:
     """The machine's clock may be hours off: the service's own `Date` says how long it means."""
@@ -194,7 +172,7 @@ async def test_wait_of_more_than_two_minutes_is_the_callers(after: str, kind: Ki
         async with stranger(deadline=10_000) as exchange:
             await exchange.login()
             began = anyio.current_time()
-            with pytest.raises(RateLimitedError) as caught:
+            with pytest.raises(RateLimitedError, match="to wait") as caught:
                 await perform(exchange, kind)
             assert anyio.current_time() == began
     assert len(service.requests) == 1
@@ -212,16 +190,6 @@ async def test_wait_beyond_the_deadline_is_not_begun(kind: Kind) -> None:
                 await perform(exchange, kind)
             assert anyio.current_time() - began < 20
     assert (caught.value.retry_after, len(service.requests)) == (30, 1)
-
-
-async def test_throttled_write_is_sent_once_more_after_the_wait() -> None:
-    with scripted(reply(429, {}, {"Retry-After": "5"}), GOOD[Kind.WRITE]) as service:
-        async with stranger() as exchange:
-            await exchange.login()
-            began = anyio.current_time()
-            assert await outcome(exchange, Kind.WRITE) == "ok"
-            assert 5 <= anyio.current_time() - began <= 6
-    assert len(service.requests) == 2
 
 
 @pytest.mark.parametrize("status", [429, 503])

@@ -41,11 +41,7 @@ from tests.calls.support import (
     stranger,
 )
 
-from freight_exchange import (
-    DeadlineExceededError,
-    FreightExchangeError,
-    TokenFile,
-)
+from freight_exchange import DeadlineExceededError, FreightExchangeError, TokenFile
 from freight_exchange.testing import Profile, Sandbox
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and links are POSIX's")
@@ -74,10 +70,7 @@ def mode(path: Path) -> int:
 async def test_second_client_and_the_next_run_use_the_login_of_the_first(path: Path) -> None:
     sandbox = stocked()
     for _ in range(2):
-        async with (
-            client(sandbox, token_store=inline(path)) as one,
-            client(sandbox, token_store=inline(path)) as other,
-        ):
+        async with client(sandbox, token_store=inline(path)) as one, client(sandbox, token_store=inline(path)) as other:
             for exchange in (one, other):
                 assert await outcome(exchange, Kind.READ) == "ok"
                 assert exchange.user == await exchange.login()

@@ -28,23 +28,6 @@ from freight_exchange import (
     User,
 )
 
-__all__ = [
-    "BARE_DRAFT",
-    "BIDS",
-    "CARRIERS",
-    "CURRENCIES",
-    "DRAFT",
-    "FILTERS",
-    "LISTINGS",
-    "REPLIES",
-    "REQUEST",
-    "ROUTE",
-    "ROUTE_DRAFT",
-    "SELECTED",
-    "SUBMITTED",
-    "USER",
-]
-
 Json = dict[str, Any]
 
 # fmt: off
@@ -124,7 +107,6 @@ _ROUTE: Final[Json] = {
 
 REPLIES: Final[dict[str, Json]] = {
     "login": {"user": _USER},
-    "login with the company's index": {"user": {**_USER, "company": {"index": 72, **_OWN_COMPANY}}},
     "rejected login": {"message": "The user name or password is invalid."},
     "unauthorized": {"Unauthorized": "Access denied."}, "requests": {"raterequests": {"0": _REQUEST}},
     "no requests": {"raterequests": {}},
@@ -187,7 +169,7 @@ REQUEST: Final = RateRequest(
 
 
 def _offer(status: OfferStatus) -> Offer:
-    return Offer(id=5001, amount=_AMOUNT, currency=978, status=status, terms="valid 14 days", rates=_RATES)
+    return Offer(id=5001, request=4, amount=_AMOUNT, currency=978, status=status, terms="valid 14 days", rates=_RATES)
 
 
 LISTINGS: Final = [
@@ -195,7 +177,7 @@ LISTINGS: Final = [
         index=4, status=RequestStatus.AVAILABLE,
         offers=(
             _offer(OfferStatus.PENDING),
-            Offer(id=5002, amount=Decimal("1700.25"), currency=840, status=OfferStatus.PENDING),
+            Offer(id=5002, request=4, amount=Decimal("1700.25"), currency=840, status=OfferStatus.PENDING),
         ),
         **_FIELDS,
     ),
@@ -204,7 +186,7 @@ LISTINGS: Final = [
 SELECTED: Final = Listing(
     index=4,
     # The document shows the word for bids alone, so a request's is one that the SDK does not know.
-    status=UnknownWord("Selected"), offers=(_offer(OfferStatus.SELECTED),), selected=_offer(OfferStatus.SELECTED),
+    status=UnknownWord("Selected"), offers=(_offer(OfferStatus.SELECTED),),
     contact=Contact(name="Fergus Forward", email="fergus@forward.example"),
     company=Company(name="Forward & Co.", fax="+852 5550 0101", **_ADDRESS), **_FIELDS,
 )

@@ -12,10 +12,8 @@ import attrs
 import httpx
 
 from freight_exchange import FreightExchange
-from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
+from freight_exchange.testing import Cargo, Profile, Sandbox
 from freight_sandbox.server import serve
-
-__all__ = ["AMOUNT", "FAULTS", "SCENES", "WIRES", "Market", "Profile", "Side", "Wire", "opened", "quirks"]
 
 Wire = Literal["memory", "sockets"]
 Side = Literal["shipper", "forwarder", "rival"]
@@ -23,19 +21,10 @@ WIRES: Final[tuple[Wire, ...]] = ("memory", "sockets")
 AMOUNT: Final = Decimal("1840.5")
 
 _TILES: Final = Cargo(
-    commodityname="Ceramic tiles",
-    requesttype="Air Freight",
-    origin="Hong Kong",
-    destination="Long Beach",
-    arrival="2027-03-01 09:30:00",
-    packaging="pallet",
-    quantity=20,
-    length=Decimal("1.2"),
-    width=Decimal("1.05"),
-    height=Decimal("0.9"),
-    weight=Decimal("640.5"),
-    hazardous=1,
-)
+    commodityname="Ceramic tiles", requesttype="Air Freight", origin="Hong Kong", destination="Long Beach",
+    arrival="2027-03-01 09:30:00", packaging="pallet", quantity=20, length=Decimal("1.2"), width=Decimal("1.05"),
+    height=Decimal("0.9"), weight=Decimal("640.5"), hazardous=1,
+)  # fmt: skip
 _CRATES: Final = Cargo(commodityname="Machine parts", quantity=4, packaging="pallet", weight=Decimal("412.5"))
 _TEA: Final = Cargo(commodityname="Green tea", requesttype="Air Freight", hazardous=1, origin="Shenzhen")
 

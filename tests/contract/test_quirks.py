@@ -272,16 +272,16 @@ def every_offer(listing: Listing) -> Listing:
     if listing.selected is None or listing.index not in PASSED_OVER:
         return listing
     number, amount = PASSED_OVER[listing.index]
-    other = Offer(id=number, amount=Decimal(amount), currency=840, status=OfferStatus.PENDING)
+    other = Offer(id=number, request=listing.index, amount=Decimal(amount), currency=840, status=OfferStatus.PENDING)
     return attrs.evolve(listing, offers=tuple(sorted((listing.selected, other), key=lambda offer: offer.id or 0)))
 
 
 def switched(outcomes: Outcomes, value: Any) -> Any:
-    taken = Offer(id=5003, amount=Decimal(1650), currency=978, status=OfferStatus.SELECTED)
     contact = Contact(name="Rita Rival", email="rival@demo.example")
     approved = outcomes["respond approved"]
+    taken = Offer(id=5003, request=approved.index, amount=Decimal(1650), currency=978, status=OfferStatus.SELECTED)
     company = attrs.evolve(approved.company, name="Rival & Co. Ltd")
-    return attrs.evolve(approved, offers=(taken,), selected=taken, contact=contact, company=company)
+    return attrs.evolve(approved, offers=(taken,), contact=contact, company=company)
 
 
 def priced(amount: str) -> Callable[[Outcomes, Any], Any]:
@@ -301,7 +301,7 @@ def declined(word: object) -> Change:
 
 def late(outcomes: Outcomes, value: Any) -> Any:
     bare = outcomes["submit bare"]
-    offer = attrs.evolve(bare.offer, id=5011, amount=Decimal(850), currency=840)
+    offer = attrs.evolve(bare.offer, id=5011, request=3, amount=Decimal(850), currency=840)
     won = {"index": 3, "ref_id": "FX000003", "status": BidStatus.SELECTED, "amount": Decimal(850), "currency": 840}
     return attrs.evolve(bare, offer=offer, **won)
 
@@ -363,37 +363,29 @@ NO_REASONS = {"null": "null", "false": "false", "empty": '""', "zero": "0"}
 QUIRKS: Final = (
     # 1: collections
     Quirk("collection_shape=list", '{"carriers":[{"index":1,'),
-    Quirk("collection_shape=gaps", '{"carriers":{"2":{"index":7,'),
-    Quirk("collection_shape=shuffled", ""),
-    Quirk("empty_collection=list", '{"raterequests":[]}'),
-    Quirk("empty_collection=null", '{"raterequests":null}'),
+    Quirk("collection_shape=gaps", '{"carriers":{"2":{"index":7,'), Quirk("collection_shape=shuffled", ""),
+    Quirk("empty_collection=list", '{"raterequests":[]}'), Quirk("empty_collection=null", '{"raterequests":null}'),
     Quirk("empty_collection=bare_object", ": 200 application/json\n{}"),
     Quirk("empty_collection=bare_list", ": 200 application/json\n[]"),
     Quirk("empty_collection=bare_null", ": 200 application/json\nnull"),
-    Quirk("empty_map=object", '"rates":{}', NO_FEES),
-    Quirk("empty_map=list", '"rates":[]', NO_FEES),
+    Quirk("empty_map=object", '"rates":{}', NO_FEES), Quirk("empty_map=list", '"rates":[]', NO_FEES),
     Quirk("empty_map=null", '"rates":null'),
     # 2, 3: offers, and their identifiers
-    Quirk("empty_offer=list", '"offer":[]'),
-    Quirk("empty_offer=null", '"offer":null'),
-    Quirk("empty_offer=absent", '"cargolength":1.2}'),
-    Quirk("offer_shape=entry", ""),
+    Quirk("empty_offer=list", '"offer":[]'), Quirk("empty_offer=null", '"offer":null'),
+    Quirk("empty_offer=absent", '"cargolength":1.2}'), Quirk("offer_shape=entry", ""),
     Quirk("offer_shape=list", '"offer":[{"offerId":'),
     Quirk("selected_offer_shape=collection", '"offer":{"0":{"offerId":"5004",', walk(Listing, every_offer)),
-    Quirk("offer_id_key=offerIndex", '"offerIndex":"5003"'),
-    Quirk("offer_id_key=index", '"index":"5003"'),
+    Quirk("offer_id_key=offerIndex", '"offerIndex":"5003"'), Quirk("offer_id_key=index", '"index":"5003"'),
     Quirk("approval_offer_id_key=offerId", 'POST quote/approveoffer ... "offerId":"5001"'),
     Quirk("approval_offer_id_key=index", 'POST quote/approveoffer ... "index":"5001"'),
     Quirk("submit_offer_id_key=offerIndex", '"offerIndex":"5008"'),
-    Quirk("submit_offer_id_key=offerId", '"offerId":"5008"'),
-    Quirk("offer_id_type=int", '"offerId":5001,'),
+    Quirk("submit_offer_id_key=offerId", '"offerId":"5008"'), Quirk("offer_id_type=int", '"offerId":5001,'),
     Quirk("bid_offer=empty", '"currencyIndex":840,"offer":{}'),
     # 4: other names
     Quirk("offer_currency_key=currencyIndex", 'GET quote/offer ... "currencyIndex":840'),
     Quirk("submit_currency_key=currencyId", 'POST quote/submitoffer ... "currencyId":978'),
     Quirk("bid_currency_key=currencyId", 'GET quote/bid ... "currencyId":840'),
-    Quirk("carrier_key=carrierId", '"carrierId":3'),
-    Quirk("vessel_key=vessel", '"vessel":"Ever Given"'),
+    Quirk("carrier_key=carrierId", '"carrierId":3'), Quirk("vessel_key=vessel", '"vessel":"Ever Given"'),
     Quirk("route_time_keys=departure", '"departure":"2027-01-04 06:00:00","arrival":"2027-01-19 14:00:00"'),
     # 5: contacts
     Quirk("approval_contacts=record", '"5001","offerAmount":1840.50,"currencyId":840,"status":"selected",'
@@ -405,22 +397,15 @@ QUIRKS: Final = (
     Quirk("pending_contacts=null", '"loadingPOC":null,"loadingCompany":null'),
     Quirk("pending_contacts=list", '"loadingPOC":[],"loadingCompany":[]'),
     # 6: scalars
-    Quirk("number_form=string", '"qty":"10"'),
-    Quirk("number_form=padded", '"weight":40.00'),
-    Quirk("number_form=exponent", '"weight":4.0E+1'),
-    Quirk("hazardous_form=string", '"hazardous":"1"'),
-    Quirk("hazardous_form=bool", '"hazardous":true'),
-    Quirk("enabled_form=true", '"enabled":"true"'),
-    Quirk("enabled_form=True", '"enabled":"True"'),
-    Quirk("enabled_form=bool", '"enabled":true'),
-    Quirk("enabled_form=int", '"enabled":1'),
-    Quirk("company_index=int", 'POST login ... "index":72', INDEXED),
+    Quirk("number_form=string", '"qty":"10"'), Quirk("number_form=padded", '"weight":40.00'),
+    Quirk("number_form=exponent", '"weight":4.0E+1'), Quirk("hazardous_form=string", '"hazardous":"1"'),
+    Quirk("hazardous_form=bool", '"hazardous":true'), Quirk("enabled_form=true", '"enabled":"true"'),
+    Quirk("enabled_form=True", '"enabled":"True"'), Quirk("enabled_form=bool", '"enabled":true'),
+    Quirk("enabled_form=int", '"enabled":1'), Quirk("company_index=int", 'POST login ... "index":72', INDEXED),
     Quirk("company_index=string", 'POST login ... "index":"72"', INDEXED),
     # 7: the token's lifetime
-    Quirk("expires_key=expires_in", '"expires_in":3600'),
-    Quirk("expires_key=absent", ""),
-    Quirk("expires_form=string", '"expires_on":"3600"'),
-    Quirk("expires_form=epoch", '"expires_on":1'),
+    Quirk("expires_key=expires_in", '"expires_in":3600'), Quirk("expires_key=absent", ""),
+    Quirk("expires_form=string", '"expires_on":"3600"'), Quirk("expires_form=epoch", '"expires_on":1'),
     Quirk("token_lifetime=5", '"expires_on":5'),
     # 8: words
     Quirk("word_case=upper", '"requesttype":"AIR FREIGHT","status":"AVAILABLE"'),
@@ -442,10 +427,8 @@ QUIRKS: Final = (
     Quirk("content_type=text/html; charset=UTF-8", ": 200 text/html; charset=UTF-8\n{"),
     Quirk("content_type=", ": 200 no content type\n{"),
     # 12: broken records
-    Quirk("poison=string", '"1":"Undefined index', *BROKEN),
-    Quirk("poison=null", '"1":null', *BROKEN),
-    Quirk("poison=hollow", '"1":{}', *BROKEN),
-    Quirk("poison=bad_index", '"1":{"index":"n/a"', *BROKEN),
+    Quirk("poison=string", '"1":"Undefined index', *BROKEN), Quirk("poison=null", '"1":null', *BROKEN),
+    Quirk("poison=hollow", '"1":{}', *BROKEN), Quirk("poison=bad_index", '"1":{"index":"n/a"', *BROKEN),
     # Never assume: what was published comes back changed, fees need not add up, nothing is in order
     Quirk("published_dimensions=permuted", '"cargowidth":1.2', PERMUTED),
     Quirk("published_date=as_sent", '"needdate":"2027-03-01 09:30:00"', later(timedelta(hours=9, minutes=30))),
@@ -462,8 +445,7 @@ QUIRKS: Final = (
     Quirk("get_body=dropped", "", *LAST_HOUR, at("bids active, bids sel, bids nsel", same_as("bids")),
           at("routes named, routes part, routes carrier, routes sailing, routes none", same_as("routes"))),
     Quirk("index_type=str", "GET carrier: 400 ", fail(f"{LOOKUPS}, {MISSING}, respond *, {SUBMITS}, {SAILS}")),
-    Quirk("currency_field=currencyId", "", fail(SUBMITS)),
-    Quirk("carrier_field=carrierId", "", fail(SAILS)),
+    Quirk("currency_field=currencyId", "", fail(SUBMITS)), Quirk("carrier_field=carrierId", "", fail(SAILS)),
     Quirk("route_text_match=contains", "", at("routes part", same_as("routes named"))),
     Quirk("search_default=open", "", at("search", only(4, 2, 1)), fail("search settled", NotFoundError)),
     Quirk("pending_means=no_offers", "", at("search pending", only(4, 1))),
@@ -477,10 +459,8 @@ QUIRKS: Final = (
     *(Quirk(f"unauthorized_key={word}", f'"Unauthorized":{value}}}') for word, value in NO_REASONS.items()),
     Quirk("bad_request_body=error", ': 400 application/json\n{"error":'),
     Quirk("bad_request_body=errors", ': 400 application/json\n{"errors":'),
-    Quirk("bad_request_body=text", ": 400 text/plain"),
-    Quirk("bad_request_body=empty", ": 400 no content type\n"),
-    Quirk("write_status=201", "POST route: 201 "),
-    Quirk("write_status=202", "POST route: 202 "),
+    Quirk("bad_request_body=text", ": 400 text/plain"), Quirk("bad_request_body=empty", ": 400 no content type\n"),
+    Quirk("write_status=201", "POST route: 201 "), Quirk("write_status=202", "POST route: 202 "),
     Quirk("route_write=record", 'POST route: 200 application/json\n{"index":304,'),
     Quirk("route_write=empty_object", "POST route: 200 application/json\n{}", NO_ROUTE),
     Quirk("route_write=empty_list", "POST route: 200 application/json\n[]", NO_ROUTE),

@@ -33,7 +33,7 @@ FLAWS: Final = (
     "unexpected ends",
 )
 """Counts that must be zero."""
-POINTS: Final = [point for point in FAILPOINTS if point.split()[1] not in ("selected", "reported", "known", "rejected")]
+POINTS: Final = [point for point in FAILPOINTS if point.split()[1] not in ("adopt", "rejected")]
 """Failpoints of an answer; the others concern bids, or an answer that the exchange refuses."""
 
 _APPROVE: Final = "quote/approveoffer"
@@ -157,7 +157,7 @@ class AnswersTrial:
         self.counts["faults that struck"] = len(self._exchange.faults.fired)
         self.counts["requests"] = len(self._exchange.audit_log.publications)
         self.counts["prices raised"] = len(self._changes)
-        states = effects(self._store, prefix="answer")
+        states = effects(self._store, kinds="'approval', 'decline'")
         self.counts["in doubt at the end"] = states["sending"] + states["unknown"]
         self.counts["unexpected ends"] += bool(self._errors.read_text())
         return self.counts + self._check()
@@ -208,8 +208,8 @@ class AnswersTrial:
     async def _interfere(self) -> None:
         """Raise prices or approve by hand while the bot's answer is in doubt, which is the worst case."""
         await anyio.sleep(_IN_FLIGHT)
-        states = effects(self._store, prefix="answer")
-        if self._ledger and not states["intent"] + states["sending"] + states["unknown"]:
+        states = effects(self._store, kinds="'approval', 'decline'")
+        if self._ledger and not states["sending"] + states["unknown"]:
             return
         for request in self._open():
             now = time.time()
@@ -236,7 +236,7 @@ class AnswersTrial:
         is_hit = (status is None) == (kill.point is None)
         self.counts["unexpected ends"] += await forks.kill(process) != -signal.SIGKILL
         self.points[(kill.point or "at random") if is_hit else "too late"] += 1
-        states = effects(self._store, prefix="answer")
+        states = effects(self._store, kinds="'approval', 'decline'")
         # Without the ledger, nothing is recorded; the point tells.
         in_flight = states["sending"] if self._ledger else is_hit and kill.point in WINDOW
         self.counts["kills with an answer in flight"] += bool(in_flight)
@@ -258,7 +258,7 @@ class AnswersTrial:
 
     def _left(self) -> int:
         """Return how many requests have no answer, and how many answers are in doubt."""
-        states = effects(self._store, prefix="answer")
+        states = effects(self._store, kinds="'approval', 'decline'")
         return self._check()["not approved"] + states["sending"] + states["unknown"]
 
     async def _start(self, forks: Forks, url: str, kill: Kill) -> int:

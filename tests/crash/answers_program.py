@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from tests.crash.processes import run_bot, serve_forks
 
-from freight_exchange import Bot, FreightExchange, Timeouts
-from freight_exchange.models.enums import OfferStatus
+from freight_exchange import Bot, FreightExchange, OfferStatus, Timeouts
 
 OFFERS: Final = 3
 """Offers that the market makes on each request."""

@@ -48,15 +48,21 @@ def _bot(orders: dict[str, Any], at: Callable[[str], None]) -> Bot:
             # The house asks for its own currency first, which the exchange refuses.
             try:
                 await ctx.offer(amount=amount, currency=_NO_CURRENCY)
-            except OfferRejectedError:
-                await ctx.offer(amount=amount, currency=_DOLLARS, revision=1)
+            except OfferRejectedError as error:
+                if not error.request_closed:
+                    await ctx.offer(amount=amount, currency=_DOLLARS, revision=1)
         else:
-            await ctx.offer(amount=amount, currency=_DOLLARS)
+            try:
+                await ctx.offer(amount=amount, currency=_DOLLARS)
+            except OfferRejectedError as error:
+                # A change that comes with the selection needs no other price.
+                if not error.request_closed:
+                    raise
 
     async def quote_without_ledger(request: Any, ctx: Any) -> None:
         """Make the same offer at the same moments, without a record."""
         amount = price(int(request.quantity), str(request.destination))
-        for step in ("intent", "sending"):
+        for step in ("claim", "sending"):
             at(f"before {step}")
             at(f"after {step}")
         at("before send")

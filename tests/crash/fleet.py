@@ -36,7 +36,7 @@ FLAWS: Final = ("offers too many", "requests missed", "wrong prices", "open at t
 
 _SUBMIT: Final = "quote/submitoffer"
 _REPLICAS: Final = 3
-_AIMED: Final = ("before send", "before intent", "after sending", "before sending")
+_AIMED: Final = ("before send", "before claim", "after sending", "before sending")
 """Moments at which two replicas are frozen until the third has made their offers."""
 _AIM_INTERVAL: Final = 12
 """Faults between two aimed ones."""
@@ -44,7 +44,7 @@ _BURST: Final = 8
 """Requests published with an aimed fault, so that several offers of a replica are near that moment."""
 _POINTS: Final = (
     *WINDOW,
-    *(f"{side} {step}" for side in ("before", "after") for step in ("intent", "confirmed", "settle")),
+    *(f"{side} {step}" for side in ("before", "after") for step in ("claim", "confirmed", "settle")),
     "before sending",
 )
 _FREEZES: Final = (1, 3, 6, 9.5, 20, 40)
@@ -325,7 +325,7 @@ class FleetTrial:
         """Count the deliveries that are not done, and the offers without a result."""
         query = (
             "SELECT (SELECT count(*) FROM freight_exchange.delivery WHERE state <> 'done')"
-            " + (SELECT count(*) FROM freight_exchange.effect WHERE key LIKE 'offer:%' AND state <> 'confirmed')"
+            " + (SELECT count(*) FROM freight_exchange.effect WHERE kind = 'offer' AND state <> 'confirmed')"
         )
         with psycopg.connect(self._server.url(), autocommit=True) as connection:
             row = connection.execute(query).fetchone()

@@ -15,7 +15,6 @@ import anyio
 from tests.crash.processes import serve_forks
 
 from freight_exchange import Bot, Context, FreightExchange, RateRequest, Timeouts
-from freight_exchange.store import PostgresStore
 
 __all__ = ["LEASE", "ORIGIN", "price_of"]
 
@@ -53,7 +52,8 @@ async def _run(order: dict[str, Any]) -> None:
         deadline=8,
     )
     bot = Bot(
-        store=PostgresStore(order["database"], lease=LEASE),
+        store=order["database"],
+        lease=LEASE,
         start="backfill",
         interval=timedelta(seconds=1),
         settle=timedelta(seconds=1),

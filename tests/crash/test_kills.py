@@ -15,7 +15,7 @@ from tests.crash.__main__ import main
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills by SIGKILL")
 
-CRITICAL = (*bot.WINDOW, "after intent", "before settle", "after unknown", "after resolved")
+CRITICAL = (*bot.WINDOW, "after claim", "before settle", "after unknown", "after resolved")
 
 
 def flaws(counts: Counter[str], of: tuple[str, ...]) -> dict[str, int]:

@@ -56,7 +56,7 @@ _LOST: Final = ("reset_after_processing", "reset_after_send", "reset_mid_reply",
                 "refused", "unavailable", "truncated_length", "html_200", "throttled_seconds")  # fmt: skip
 _OUTAGES: Final = ("refused", "unavailable", "stall", "html_200", "maintenance_200", "unauthorized_once", "throttled",
                    "bad_gateway")  # fmt: skip
-_WHILE_SENDING: Final = ("after intent", "before sending", "after sending", "before send", "after send",
+_WHILE_SENDING: Final = ("before sending", "after sending", "before send", "after send",
                          "before confirmed", "before unknown", "after unknown")  # fmt: skip
 _SPAN, _MOST_CALLS = 600.0, 1500
 _OWED: Final = 300.0
@@ -155,15 +155,12 @@ class Machine:
             store = self.disk.open()
             life.bot = Bot(store=store, **self.play.options)
             register(self, life, life.bot)
-            try:
-                running = self.play.sandbox.running(life.bot, crash_at=crash_at, times=times)
-                async with running as life.trial:
-                    while not running.has_crashed and running.status.state != "stopped":
-                        if await _is_set(life.leaving, 20.0):
-                            break
-                self.play.counts["crashed"] += running.has_crashed
-            finally:
-                store.close()
+            running = self.play.sandbox.running(life.bot, crash_at=crash_at, times=times)
+            async with running as life.trial:
+                while not running.has_crashed and running.status.state != "stopped":
+                    if await _is_set(life.leaving, 20.0):
+                        break
+            self.play.counts["crashed"] += running.has_crashed
         except Exception as error:  # noqa: BLE001  # it ends this process alone
             life.error = error
             self.play.counts[f"ended by {type(error).__name__}"] += not life.is_gone
@@ -606,7 +603,7 @@ async def _at_each_failpoint(play: Play) -> None:
     machine.start()
     await play.wait(2 * play.interval)
     await machine.stop()
-    for point in (*play.random.sample(_WHILE_SENDING, 6), play.random.choice(FAILPOINTS)):
+    for point in (*play.random.sample(_WHILE_SENDING, 5), play.random.choice(FAILPOINTS)):
         if play.random.random() < 0.6:
             play.fail()
         machine.start(crash_at=point)

@@ -22,6 +22,7 @@ FIVE_DAYS = 432_000.0
 _KINDS = frozenset({"new", "updated", "answered", "withdrawn", "gap", "unreadable"})
 _ROUNDING = 1.0
 """Seconds by which a time may be off: windows are whole seconds."""
+_TICK = 0.001
 _HOUR = 3600.0
 _OBEYED = 3500.0
 """Seconds for which a program obeys a service that asks it to wait for more than a day."""
@@ -95,6 +96,7 @@ class History:
         polls: Times of all calls.
         storms: Beginning and end of the times in which every call failed, without those of a suspended machine.
         interval: Seconds between two scans.
+        late: Seconds after which the service shows an update.
         settled: Time at which all but withdrawals must have been told.
         finds: Whether look-ups say clearly that a request is not there.
         quiet: Time at which withdrawals must have been told too; `None` if the run is too short for that.
@@ -118,6 +120,7 @@ class History:
     polls: list[float]
     storms: list[tuple[float, float]]
     interval: float
+    late: float
     settled: float
     finds: bool
     quiet: float | None
@@ -137,6 +140,8 @@ class _Checker:
         self._entered = history.entered or 0.0
         self._events: dict[int, list[Told]] = defaultdict(list)
         """Events of each request, without those delivered again."""
+        self._tellings: dict[int, list[Told]] = defaultdict(list)
+        """The same with those. A state that comes back looks like an event that is delivered again."""
         self._places: dict[int, list[int]] = defaultdict(list)
         """Number of the state that each of these events tells."""
         self._gaps = [told for told in history.told if told.kind == "gap"]
@@ -168,6 +173,8 @@ class _Checker:
         last: dict[tuple[str, int | None, State], Told] = {}
         for told in self._history.told:
             key = told.kind, told.index, told.content
+            if told.index is not None:
+                self._tellings[told.index].append(told)
             before = last.get(key)
             if told.kind not in _KINDS:
                 yield f"invented: an event of the kind {told.kind}: {told.content}"
@@ -222,7 +229,12 @@ class _Checker:
                 yield f"no change: update of {index} at {told.time:.3f}"
             if before is not None and told.previous is not None and told.previous != before.content:
                 yield f"wrong previous: request {index} at {told.time:.3f}"
-            is_dated = self._history.steady and (told.kind != "withdrawn" or self._history.dates_absence)
+            # What stood in a row that could not be read is told when the row is read, with the time of its scan.
+            is_dated = (
+                self._history.steady
+                and index not in self._history.garbled
+                and (told.kind != "withdrawn" or self._history.dates_absence)
+            )
             if is_dated and place >= 0 and not self._is_in_time(told, spans[place:]):
                 yield f"wrong time: {told.kind} of {index} at {told.time:.3f}, observed between {told.between}"
             before = told
@@ -253,7 +265,7 @@ class _Checker:
         for limit in (history.settled, history.quiet):
             if limit is None or final.content is None or (index in history.garbled and limit == history.settled):
                 continue
-            told = [event for event in self._events[index] if event.time <= limit]
+            told = [event for event in self._tellings[index] if event.time <= limit]
             if told and told[-1].kind != "withdrawn" and told[-1].content == final.content:
                 continue
             if not self._may_be_untold(final, any_told=bool(told), spans=spans):
@@ -278,7 +290,7 @@ class _Checker:
 
     def _may_be_untold(self, span: Span, *, any_told: bool, spans: Sequence[Span], by: float = float("inf")) -> bool:
         """Return whether a state is known from before the feed, or was never listed while the program could look."""
-        updates = [update for update in span.updates if update <= by]
+        updates = [update for update in span.updates if update + self._history.late <= by]
         if not any_told and self._is_from_before(span, spans):
             return True
         if all(update <= self._entered - FIVE_DAYS + _ROUNDING for update in updates):
@@ -296,9 +308,10 @@ class _Checker:
                 continue
             if history.start == "now":
                 return True
-            if max(update for update in other.updates if update <= self._entered) < self._entered - float(
-                history.start
-            ):
+            # A repeated update without a change, while the feed is entered, is no event.
+            until = history.began if other.since <= history.began else self._entered
+            last = max((update for update in other.updates if update <= until), default=other.since)
+            if last < self._entered - float(history.start):
                 return True
         return False
 
@@ -314,7 +327,7 @@ class _Checker:
             for index, spans in self._history.spans.items():
                 if index in self._history.hidden | self._history.garbled | self._history.exempt:
                     continue
-                shown = [place for place, span in enumerate(spans) if span.since < claim.until]
+                shown = [place for place, span in enumerate(spans) if span.since < claim.until - _TICK]
                 if not shown or self._is_told(index, shown[-1], claim):
                     continue
                 yield (
@@ -330,7 +343,8 @@ class _Checker:
             return True
         told = [(event, at) for event, at in zip(self._events[index], self._places[index], strict=True)
                 if event.time <= claim.time]  # fmt: skip
-        if told and (told[-1][1] >= place or any(told[-1][0].content == span.content for span in now)):
+        last = [event.content for event in self._tellings[index] if event.time <= claim.time][-1:]
+        if told and (told[-1][1] >= place or any([span.content] == last for span in now)):
             return True
         return any(self._may_be_untold(span, any_told=bool(told), spans=spans, by=claim.until) for span in now)
 

@@ -159,7 +159,7 @@ class Drawing:
         # The window slides while pages are read, and what is shown late is the first to fall out of it.
         yield self._op("burst", self.bursts[-2])
         self.now += self._random.uniform(0.0, 60.0)
-        yield self._op("slow_page")
+        yield self._op("slow_page", self._pick(1, 3, 4))
 
     def _fault(self) -> Iterator[Op]:
         name = self._pick(*self.faults) if self._random.random() < 0.85 else self._pick(*LOGIN_FAULTS)
@@ -319,7 +319,7 @@ class World:
             case "false_end":
                 self._end_too_early(op)
             case "slow_page":
-                self.service.arm(Fault(name="slow_page", when=self._is_further_page, delay=25.0))
+                self.service.delay_pages(25.0, times=int(op.amount))
             case "suspend":
                 self._storm_began = None
                 self.service.sandbox.machine.suspend(op.amount)
@@ -433,6 +433,7 @@ async def follow(
         polls=[call.time for call in service.listed],
         storms=world.storms,
         interval=plan.interval,
+        late=plan.late,
         settled=settled,
         # A 400 may mean that the service wants the index in another form.
         finds=plan.profile.lookup_missing != "400" and plan.profile.index_type != "str",

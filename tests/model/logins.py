@@ -188,6 +188,8 @@ class World:
             case "cancel":
                 for call in client.calls[-op.number :]:
                     call.cancel()
+                # If it was logging in for others, the next of them logs in.
+                self.changed(client.email)
             case "restart":
                 await self.close(client)
                 self.clients[op.client] = await self.open(op.client)

@@ -160,7 +160,7 @@ class _World(World):
         match op.what:
             case "approve":
                 self.exchange.select(number, now)
-                self._answered[request] = self.shown(now)
+                self._answered[request] = now
                 self._note(number, (amount, terms, "selected"), now)
             case "decline":
                 answer = {"offerIndex": number, "approved": 0}
@@ -206,7 +206,7 @@ class _World(World):
     def _note(self, number: int, content: State | None, now: float) -> None:
         spans = self._spans.setdefault(number, [])
         if not spans or spans[-1].content != content:
-            spans.append(Span(content, self.shown(now), [now]))
+            spans.append(Span(content, now, [now]))
 
     # What the service shows
 
@@ -246,6 +246,9 @@ class _World(World):
     # The truth
 
     def spans(self) -> dict[int, list[Span]]:
+        for spans in self._spans.values():
+            for span in spans:
+                span.since = self.shown(span.updates[0])
         return self._spans
 
     def exempt(self, spans: dict[int, list[Span]], entered: float) -> set[int]:

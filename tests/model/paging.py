@@ -206,10 +206,10 @@ def read(server: Server, *, sweep: bool) -> Reading:
                     return Reading(Counter(found), "endless")
         page = fetched.pop(at)
         added = walk.refuse(page) if isinstance(page, int) else walk.take(page)
-        if added is None or walk.broken:
+        if added is None or walk.up.broken:
             return Reading(Counter(found), f"raised {page}")
         found += added
-    complete = walk.complete if isinstance(walk, Sweep) else not walk.ignores_offset
+    complete = walk.complete if isinstance(walk, Sweep) else not walk.up.ignores_offset
     if server.has_twins and isinstance(walk, Sweep):
         found = [*walk.rows.elements()]
     return Reading(Counter(found), "complete" if complete else "incomplete")

@@ -171,8 +171,6 @@ class Reader:
                 await self._read()
         except FreightExchangeError as error:
             self._raised(error)
-        finally:
-            store.close()
 
     async def _read(self) -> None:
         pull, in_batches = self._iterator(), self._in_batches
@@ -204,7 +202,8 @@ class Reader:
         for delivery in self._hand:
             delivery.acked = "maybe" if delivery.acked == "no" else delivery.acked
         events = await pull()
-        for delivery in self._hand:
+        # What a killed program still does, it does to files that are lost.
+        for delivery in () if self._is_killed else self._hand:
             delivery.acked = "yes"
         return events
 
@@ -222,7 +221,8 @@ class Reader:
             for delivery in self._hand[::2]:
                 delivery.acked = "maybe"
                 await delivery.event.ack()
-                delivery.acked = "yes"
+                if not self._is_killed:
+                    delivery.acked = "yes"
 
     def _raised(self, error: FreightExchangeError) -> None:
         self._service.counts[f"raised {type(error).__name__}"] += 1

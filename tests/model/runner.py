@@ -27,7 +27,6 @@ PARTS: Final[Mapping[str, str]] = {
     "sockets": "tests.model.sockets",
     "logins": "tests.model.logins",
     "bot": "tests.model.bot",
-    "fleet": "tests.model.fleet_model",
 }
 """Module of each part, by its name on the command line."""
 
@@ -36,6 +35,7 @@ NAIVE_SHARE: Final = 0.2
 
 _CHUNK: Final = 25
 _MAX_PRINTED: Final = 20
+_MAX_NAMED: Final = 8
 
 
 @attrs.frozen
@@ -89,8 +89,18 @@ class Summary:
             lines += [f"seed {seed}: {flaw}" for flaw in flaws]
         if len(self.flaws) > _MAX_PRINTED:
             lines.append(f"and {len(self.flaws) - _MAX_PRINTED} more seeds")
-        lines += [f"{count:>9} {name}" for name, count in sorted(self.counts.items())]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._strikes()])
+
+    def _strikes(self) -> Iterator[str]:
+        """Yield a line for each kind of occurrence, with the names of the kind, most frequent first."""
+        kinds: dict[str, Counter[str]] = {}
+        for name, count in self.counts.items():
+            kind, _, rest = name.partition(": " if ": " in name else " ")
+            kinds.setdefault(kind, Counter())[rest] += count
+        for kind, names in sorted(kinds.items()):
+            shown = ", ".join(f"{rest} {count:,}" for rest, count in names.most_common(_MAX_NAMED) if rest)
+            more = f", and {len(names) - _MAX_NAMED} more kinds" if len(names) > _MAX_NAMED else ""
+            yield f"{names.total():>9,} {kind}{': ' if shown else ''}{shown}{more}"
 
     def _pace(self) -> float:
         return self.schedules / self.seconds if self.seconds else 0.0

@@ -107,6 +107,15 @@ class Service:
         script.disarm(self._hook)
         script.add(*faults, self._hook)
 
+    def delay_pages(self, seconds: float, times: int) -> None:
+        """Answer the next pages late, without first ones."""
+        hook = self._hook
+
+        def is_due(call: Any) -> bool:
+            return self._is_listing(call) and (self.page_of(call) or 0) > 0
+
+        self.arm(attrs.evolve(hook, name="slow_page", when=is_due, times=times, delay=seconds))
+
     def calm(self) -> None:
         """End all faults."""
         self.sandbox.exchange.faults.clear()

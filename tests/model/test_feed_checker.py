@@ -32,6 +32,7 @@ def _history(**other: Any) -> History:
         polls=[30.0 * number for number in range(20)],
         storms=[],
         interval=30.0,
+        late=0.0,
         finds=True,
         settled=400.0,
         quiet=None,

@@ -44,11 +44,6 @@ def _join(rows: dict[Any, Any]) -> bool:
     return True
 
 
-@pytest.mark.xfail(
-    reason="known fault: where a listing has one row for each offer, only the first one tells whether another offer is"
-    " approved",
-    strict=True,
-)
 async def test_offer_that_a_person_approved_is_found_in_a_listing_with_a_row_for_each_offer() -> None:
     profile = Profile(selected_offer_shape="collection", second_approval="switched")
     service = Service(profile, 0, ("quote/getoffers", "quote/offer"), after=lambda page, rows: _join(rows))
@@ -78,7 +73,6 @@ async def test_offer_that_a_person_approved_is_found_in_a_listing_with_a_row_for
     assert [type(error) for error in errors] == [AlreadyApprovedError]
 
 
-@pytest.mark.xfail(reason="known fault: one look-up that lacks an offer ends its approval for good", strict=True)
 async def test_offer_that_one_look_up_lacks_is_approved() -> None:
     lacking = 1
 
@@ -133,9 +127,6 @@ def _open_words(page: int | None, rows: dict[Any, Any]) -> bool:
     return True
 
 
-@pytest.mark.xfail(
-    reason="known fault: where the listing of bids ignores its filter, each open bid is reported as won", strict=True
-)
 async def test_open_bid_is_not_won_where_the_filter_is_ignored() -> None:
     service = Service(Profile(), 0, (_BIDS,), after=_open_words)
     service.changes_replies = True
@@ -160,10 +151,6 @@ async def test_open_bid_is_not_won_where_the_filter_is_ignored() -> None:
     assert won == []
 
 
-@pytest.mark.xfail(
-    reason="known fault: a shipper's edit between the scan and the bot's offer is taken for the offer's own effect",
-    strict=True,
-)
 async def test_edit_before_the_offer_is_delivered_as_an_update() -> None:
     sandbox = Service(Profile(published_notes="as_sent"), 0, ()).sandbox
     updates: list[str | None] = []
@@ -185,10 +172,6 @@ async def test_edit_before_the_offer_is_delivered_as_an_update() -> None:
     assert updates == ["keep upright"]
 
 
-@pytest.mark.xfail(
-    reason="known fault: a handler that prices each update needs a counter of its own, or its prices are not sent",
-    strict=True,
-)
 async def test_each_update_gets_its_price() -> None:
     sandbox = Service(Profile(published_notes="as_sent"), 0, ()).sandbox
     bot = _bot()
@@ -209,9 +192,6 @@ async def test_each_update_gets_its_price() -> None:
     assert [record.offer.amount for record in sandbox.audit_log.offers_on(request)] == [20, 30, 40]
 
 
-@pytest.mark.xfail(
-    reason="known fault: a listing of bids in another order at each call is read again and again", strict=True
-)
 async def test_bids_in_another_order_at_each_call_are_read_calmly() -> None:
     service = Service(Profile(order="random"), 0, (_BIDS,), before=lambda page: service.sandbox.exchange.reorder())
     sandbox = service.sandbox

@@ -50,6 +50,10 @@ def draw(seed: int) -> _Plan:
         # The deepest scans come once a day.
         quiet=26 if random.random() < 0.25 else 0,
     )
+    if any(op.what == "slow_page" for op in plan.ops):
+        # Only what is shown late, on a further page, can slide out of the window while that page is awaited.
+        profile = attrs.evolve(plan.profile, rows_clamp=20)
+        return attrs.evolve(plan, late=55.0, settled=plan.settled + 55.0, profile=profile)
     return plan
 
 
@@ -86,6 +90,7 @@ class _Drawing(Drawing):
     weights = {
         **Drawing.failures,
 
+        "slow_page": 3.0,
         "publish": 8.0, "burst": 3.0, "update": 5.0, "flip": 3.0, "touch": 2.0, "withdraw": 3.0, "between": 6.0,
         "reorder": 1.0, "respell": 0.5, "no_longer_late": 0.5, "lie": 1.0,
     }  # fmt: skip

@@ -566,7 +566,9 @@ class _Attempt:
                 lied = write.strike is not None and (
                     write.kind == "raw" or (write.strike.name in _LIES and has_no_reply)
                 )
-                if done and self._is_contradicted():
+                # Replies to publications and new routes are not compared, nor to answers by a bare number.
+                is_compared = write.kind not in ("publish", "create_route", "approve")
+                if done and is_compared and self._is_contradicted():
                     return "believed a reply about something else"
                 return None if done or lied else "not carried out"
             case "Applied":

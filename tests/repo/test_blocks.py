@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import re
 import socket
@@ -10,6 +11,13 @@ from pathlib import Path
 
 import pytest
 from tools.pages import PAGES, ROOT, WAYS, follow_tutorial, run_page, snippets_of
+
+
+@pytest.fixture(autouse=True)
+def _steps_have_timeouts_of_their_own() -> None:
+    """Switch off the timeout of a test, which ends the process: each step has its own, and these add up."""
+    faulthandler.cancel_dump_traceback_later()
+
 
 SHOWN = [page for page in PAGES if {snippet.way for snippet in snippets_of(page)} - {"saved"}]
 
@@ -76,8 +84,8 @@ def test_the_tutorial_to_the_letter(tmp_path: Path) -> None:
     follow_tutorial(tmp_path, os.environ | environment, replaced)
 
 
-def test_trace_of_the_page_on_observability_is_as_printed(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "observability.md"
+def test_trace_on_the_page_is_as_printed(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "operate.md"
     run_page(page, tmp_path)
     (shown,) = re.findall(r"```text\n(.*?)```", page.read_text(), re.DOTALL)
     assert (tmp_path / "show_trace" / "output.txt").read_text() == shown

@@ -10,41 +10,22 @@ from freight_sandbox import Account, Call, Exchange, Profile, Reply
 
 NOW = 1_900_000_000.0
 
+# fmt: off
 PUBLISH: Mapping[str, Any] = {
-    "commodityname": "Green tea",
-    "requesttype": "Air Freight",
-    "origin": "Shenzhen",
-    "destination": "Hamburg",
-    "arrival": "2030-03-15 09:30:00",
-    "packaging": "pallet",
-    "quantity": 4,
-    "length": 1.2,
-    "width": 1,
-    "height": 0.75,
-    "weight": 210.5,
-    "incoterm": "FOB",
-    "hazardous": 1,
-    "notes": "Keep dry.",
+    "commodityname": "Green tea", "requesttype": "Air Freight", "origin": "Shenzhen", "destination": "Hamburg",
+    "arrival": "2030-03-15 09:30:00", "packaging": "pallet", "quantity": 4, "length": 1.2, "width": 1, "height": 0.75,
+    "weight": 210.5, "incoterm": "FOB", "hazardous": 1, "notes": "Keep dry.",
 }
 OFFER: Mapping[str, Any] = {
-    "requestIndex": 1,
-    "offer": 1840.5,
-    "currencyIndex": 840,
-    "rates": {"Ocean Freight": 1700, "Chassis Fee": 140.5},
+    "requestIndex": 1, "offer": 1840.5, "currencyIndex": 840, "rates": {"Ocean Freight": 1700, "Chassis Fee": 140.5},
     "terms": "valid 14 days",
 }
 ROUTE: Mapping[str, Any] = {
-    "origin": "Ningbo",
-    "destination": "Felixstowe",
-    "cycutoff": "2030-04-02 17:00:00",
-    "cfscutoff": "2030-04-01 12:00:00",
-    "departure": "2030-04-04 06:00:00",
-    "arrival": "2030-05-06 14:00:00",
-    "carrier": 2,
-    "vessel": "Anchor Prudence",
-    "voyageId": "202W",
-    "timezone": "Asia/Shanghai",
+    "origin": "Ningbo", "destination": "Felixstowe", "cycutoff": "2030-04-02 17:00:00",
+    "cfscutoff": "2030-04-01 12:00:00", "departure": "2030-04-04 06:00:00", "arrival": "2030-05-06 14:00:00",
+    "carrier": 2, "vessel": "Anchor Prudence", "voyageId": "202W", "timezone": "Asia/Shanghai",
 }
+# fmt: on
 
 
 class RigReply(NamedTuple):

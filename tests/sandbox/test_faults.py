@@ -43,16 +43,8 @@ def struck(name: str, act: Act = search, **options: Any) -> Reply:
 def test_script_matches_by_address_condition_skip_and_times() -> None:
     rig = busy_rig()
     faults = rig.exchange.faults
-    fault = Fault(
-        name="f",
-        method="POST",
-        path="quote/getrequests",
-        when=lambda call: call.body != b"{}",
-        skip=1,
-        times=2,
-        processed=False,
-        wire=WireFault(Cut.STALL),
-    )
+    how: dict[str, Any] = {"when": lambda call: call.body != b"{}", "skip": 1, "times": 2, "wire": WireFault(Cut.STALL)}
+    fault = Fault(name="f", method="POST", path="quote/getrequests", processed=False, **how)
     faults.add(fault, *FAULTS["drip"](path="carrier", times=None))
     bodies: list[dict[str, Any]] = [{}, {"type": "all"}, {}, {"type": "all"}, {"type": "all"}, {"type": "all"}]
     assert [search(rig, **body).reply.wire is not None for body in bodies] == [False, False, False, True, True, False]
@@ -70,11 +62,8 @@ def test_script_matches_by_address_condition_skip_and_times() -> None:
 @pytest.mark.parametrize(("name", "phase"), [(name, phase) for name in FAULTS for phase in FAULTS[name].phases])
 def test_every_fault_fires_in_each_of_its_phases(name: str, phase: bool) -> None:
     rig, factory = busy_rig(), FAULTS[name]
-    acts: dict[str | None, Act] = {
-        "login": ExchangeRig.login,
-        "quote/approveoffer": approve,
-        "quote/getrequests": search,
-    }
+    acts: dict[str | None, Act] = {"login": ExchangeRig.login, "quote/getrequests": search}
+    acts["quote/approveoffer"] = approve
     act = acts.get(factory.path, submit)
     plain = act(busy_rig()).reply
     rig.exchange.faults.add(*factory(processed=phase))

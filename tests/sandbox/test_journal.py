@@ -35,10 +35,8 @@ def state(exchange: Exchange) -> object:
 
 
 def call(exchange: Exchange, path: str, body: dict[str, Any]) -> int:
-    headers = {
-        "authorization": f"Bearer {exchange.token(exchange.forwarder, NOW)}",
-        "content-type": "application/json",
-    }
+    token = exchange.token(exchange.forwarder, NOW)
+    headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
     return exchange.handle(Call("POST", path, {}, headers, json.dumps(body, default=str).encode()), NOW + 2).status
 
 

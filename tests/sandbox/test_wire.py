@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import logging
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -17,13 +15,10 @@ import httpx2
 import pytest
 import trustme
 
-from freight_exchange import FreightExchange, FreightExchangeError, RetryPolicy, Timeouts
-from freight_exchange.testing import Sandbox
-from freight_sandbox import Call, Cut, Exchange, Fault, FaultScript, Reply, WireFault
+from freight_sandbox import Call, Cut, Exchange, Fault, Reply, WireFault
 from freight_sandbox.journal import JournalError
 from freight_sandbox.memory import transport
-from freight_sandbox.server import LOGGER, Server, refused_port, serve, stalled_listener
-from freight_sandbox.wire import MAX_BODY
+from freight_sandbox.server import Server, refused_port, serve, stalled_listener
 
 pytestmark = pytest.mark.both_backends
 
@@ -32,27 +27,15 @@ HEAD = b"GET /api/currency HTTP/1.1\r\nhost: sandbox\r\n"
 LAST = HEAD + b"connection: close\r\n\r\n"
 
 OUTCOMES = {
-    Cut.REFUSED: "ConnectError",
-    Cut.DNS: "ConnectError",
-    Cut.CONNECT_STALL: "ConnectTimeout",
-    Cut.TLS_STALL: "ConnectTimeout",
-    Cut.BAD_CERTIFICATE: "ConnectError",
+    **dict.fromkeys((Cut.REFUSED, Cut.DNS, Cut.BAD_CERTIFICATE), "ConnectError"),
+    **dict.fromkeys((Cut.CONNECT_STALL, Cut.TLS_STALL), "ConnectTimeout"),
     Cut.POOL_EXHAUSTED: "PoolTimeout",
-    Cut.RESET_BEFORE_HEADERS: "ReadError",
-    Cut.RESET_MID_BODY: "ReadError",
-    Cut.RESET_AFTER_SEND: "ReadError",
-    Cut.RESET_AFTER_PROCESSING: "ReadError",
-    Cut.RESET_MID_REPLY: "ReadError",
-    Cut.FIN_NO_BYTES: "RemoteProtocolError",
-    Cut.STALL: "ReadTimeout",
-    Cut.STALL_MID_REPLY: "ReadTimeout",
-    Cut.DRIP: "200",
-    Cut.TRUNCATED_LENGTH: "RemoteProtocolError",
-    Cut.TRUNCATED_CHUNKS: "RemoteProtocolError",
-    Cut.GARBAGE_STATUS: "RemoteProtocolError",
-    Cut.HEADER_FLOOD: "RemoteProtocolError",
-    Cut.BYTES_AFTER_REPLY: "200",
-    Cut.IDLE_FIN: "200",
+    **dict.fromkeys((Cut.RESET_BEFORE_HEADERS, Cut.RESET_MID_BODY, Cut.RESET_AFTER_SEND), "ReadError"),
+    **dict.fromkeys((Cut.RESET_AFTER_PROCESSING, Cut.RESET_MID_REPLY), "ReadError"),
+    **dict.fromkeys((Cut.STALL, Cut.STALL_MID_REPLY), "ReadTimeout"),
+    **dict.fromkeys((Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS, Cut.GARBAGE_STATUS), "RemoteProtocolError"),
+    **dict.fromkeys((Cut.FIN_NO_BYTES, Cut.HEADER_FLOOD), "RemoteProtocolError"),
+    **dict.fromkeys((Cut.DRIP, Cut.BYTES_AFTER_REPLY, Cut.IDLE_FIN), "200"),
 }
 CONNECTING = list(OUTCOMES)[:6]
 ON_A_CONNECTION = list(OUTCOMES)[6:]
@@ -173,52 +156,16 @@ async def broken(cut: Cut, library: Any, monkeypatch: pytest.MonkeyPatch) -> Asy
                 yield client(library, server.url)
         case _:
             limits = library.Limits(max_connections=1)
+            exchange = struck(Cut.STALL)
             async with (
-                serve(struck(Cut.STALL)) as server,
+                serve(exchange) as server,
                 client(library, server.url, limits=limits) as http,
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(lambda: http.post("login", timeout=None))
-                await settled(lambda: server.requests)
+                await settled(lambda: exchange.audit_log.calls)
                 yield http
                 tasks.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def own_connections(sandbox: Sandbox, player: str, **options: Any) -> AsyncIterator[FreightExchange]:
-    if player == "memory":
-        async with sandbox.client(**options) as exchange:
-            yield exchange
-    else:
-        options |= {"email": sandbox.forwarder.email, "password": sandbox.forwarder.password}
-        async with serve(sandbox.exchange) as server, FreightExchange(server.url, **options) as exchange:
-            yield exchange
-
-
-@pytest.mark.parametrize("cut", ON_A_CONNECTION)
-async def test_cut_has_one_outcome_over_own_connections(cut: Cut) -> None:
-    """The outcome of a read and of a write, and the calls that the exchange received and carried out."""
-    results = []
-    for player in ("memory", "sockets"):
-        sandbox = Sandbox()
-        sandbox.publish()
-        options = {"retries": RetryPolicy(attempts=1), "timeouts": Timeouts(read=0.2 if "stall" in cut.value else 10)}
-        result: list[object] = []
-        async with own_connections(sandbox, player, **options) as exchange:
-            for path, call in (
-                ("quote/getrequests", lambda: exchange.requests.get(1)),
-                ("quote/submitoffer", lambda: exchange.bids.submit(1, amount=5, currency=840)),
-            ):
-                await exchange.currencies.list()
-                sandbox.strike(Fault(name="cut", path=path, wire=WireFault(cut, 0.0001)))
-                try:
-                    await call()
-                except FreightExchangeError as error:
-                    result.append(type(error).__name__)
-                calls = [call for call in sandbox.audit_log.calls if call.path == path]
-                result += [len(calls), [call.processed for call in calls]]
-        results.append(result)
-    assert results[0] == results[1]
 
 
 async def test_tls_with_a_trusted_certificate() -> None:
@@ -283,8 +230,9 @@ async def test_cancelled_request_has_an_effect_once_its_last_byte_was_sent(event
 
 
 async def test_closing_a_client_ends_its_stalled_request() -> None:
+    ends: list[str] = []
     async with anyio.create_task_group() as tasks:
-        http, ends = in_memory(exchange := struck(Cut.STALL), timeout=None), list[str]()
+        http = in_memory(exchange := struck(Cut.STALL), timeout=None)
 
         async def call() -> None:
             ends.append(await outcome(http))
@@ -336,7 +284,6 @@ CONVERSATIONS: dict[str, tuple[list[bytes], list[bytes], list[bytes]]] = {
     "in several packets": ([BODY[:30], BODY[30:], b'{"index"', b":2}"], [b"401"], [b'{"index":2}']),
     "not HTTP": ([b"\x16\x03\x01\r\n\r\n"], [b"400"], []),
     "outside of the API": ([b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"], [b"404"], []),
-    "too long": ([BODY.replace(b"11", b"%d" % (MAX_BODY + 1)), b"x" * (MAX_BODY + 1)], [b"413"], []),
 }
 
 
@@ -370,9 +317,9 @@ async def test_idle_connection_is_closed_unless_a_request_comes_first() -> None:
 
 async def test_server_ends_stalled_calls_on_exit() -> None:
     with anyio.fail_after(60):
-        async with serve(struck(Cut.STALL)) as server, connected(server) as stream:
+        async with serve(exchange := struck(Cut.STALL)) as server, connected(server) as stream:
             await stream.send(HEAD + b"\r\n")
-            await settled(lambda: server.requests)
+            await settled(lambda: exchange.audit_log.calls)
 
 
 async def test_server_names_a_cut_that_it_cannot_perform() -> None:
@@ -381,77 +328,17 @@ async def test_server_names_a_cut_that_it_cannot_perform() -> None:
         assert reply.status_code == 500
 
 
-# What goes wrong in the server itself
-
-
-@pytest.fixture
-def flaws(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """Return the lines that the server logs about its own bugs, which the test provokes."""
-    logger = logging.getLogger(LOGGER)
-    handlers, logger.handlers = logger.handlers, []
-    yield caplog
-    logger.handlers = handlers
-
-
-class Flawed(Exchange):
-    def __init__(self, error: Exception) -> None:
-        super().__init__()
-        self.error = error
-
-    def handle(self, call: Call, now: float) -> Reply:
-        if call.path == "flaw":
-            raise self.error
-        return super().handle(call, now)
-
-
-class FlawedScript(FaultScript):
-    @property
-    def waiting(self) -> Any:
-        raise LookupError("of a head")
-
-
-async def flawed_site(call: Call) -> Reply:
-    await anyio.lowlevel.checkpoint()
-    raise LookupError(f"of {call.path}")
-
-
-@pytest.mark.parametrize("where", ["flaw", "head", "site"])
-async def test_bug_gets_500_and_the_next_request_is_answered(where: str, flaws: pytest.LogCaptureFixture) -> None:
-    exchange, path = Flawed(LookupError("of a call")), b"/board" if where == "site" else b"/api/flaw"
-    if where == "head":
-        exchange.faults = FlawedScript()
-    async with serve(exchange, site=flawed_site) as server:
-        flaw = b"GET " + path + b"?password=secret HTTP/1.1\r\nhost: sandbox\r\n\r\n"
-        received = await exchange_bytes(server, flaw + LAST)
-    # The rest of a request whose head failed is not read.
-    assert re.findall(rb"HTTP/1.1 (\d+) ", received) == [b"500", *([] if where == "head" else [b"401"])]
-    assert b"because of a bug of its own" in received
-    assert flaws.records[0].getMessage() == f"sandbox failed on GET {path.decode()}; the reply is a 500"
-
-
 async def test_change_that_cannot_be_saved_ends_the_server() -> None:
+    class Full(Exchange):
+        def handle(self, call: Call, now: float) -> Reply:
+            raise JournalError("no space left")
+
     async def ask() -> None:
-        async with serve(Flawed(JournalError("no space left"))) as server:
+        async with serve(Full()) as server:
             with suppress(anyio.BrokenResourceError):
-                await exchange_bytes(server, b"GET /api/flaw HTTP/1.1\r\nhost: sandbox\r\n\r\n")
+                await exchange_bytes(server, LAST)
             await anyio.sleep_forever()
 
     with pytest.raises(ExceptionGroup) as caught:
         await ask()
     assert caught.group_contains(JournalError, match="no space left")
-
-
-async def test_server_waits_when_file_descriptors_run_out(
-    flaws: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    accept, lacking = socket.socket.accept, [OSError(errno.EMFILE, "Too many open files")]
-
-    def scarce(listener: socket.socket) -> tuple[socket.socket, object]:
-        if lacking:
-            raise lacking.pop()
-        return accept(listener)
-
-    monkeypatch.setattr(socket.socket, "accept", scarce)
-    async with serve(Exchange()) as server:
-        assert (await exchange_bytes(server, LAST)).startswith(b"HTTP/1.1 401 ")
-    assert "Too many open files" in flaws.records[0].getMessage()

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from datetime import date, datetime, timedelta
     from decimal import Decimal
 
+    from prometheus_client.registry import Collector
+
     from freight_exchange import (
         Bid,
         BidSelected,
@@ -36,8 +38,7 @@ if TYPE_CHECKING:
         Router,
         Unreadable,
     )
-    from freight_exchange.bot.ops.collector import BotCollector
-    from freight_exchange.store import SQLiteStore
+    from freight_exchange.store import Store
 
 
 class Pool: ...
@@ -45,7 +46,7 @@ class Pool: ...
 
 def bots(
     exchange: FreightExchange,
-    store: SQLiteStore,
+    store: Store,
     five: timedelta,
     manager: AbstractAsyncContextManager[Mapping[str, Pool]],
 ) -> None:
@@ -77,7 +78,7 @@ def bots(
     assert_type(bot, Bot)
     assert_type(bot.include(Router()), None)
     assert_type([handler.id for handler in bot], list[str])
-    assert_type(bot.collector(bot), BotCollector)
+    assert_type(bot.collector(bot), Collector)
     assert_type(bot.run(), None)
     assert_type(bot.run(backend="trio"), None)
 

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
         RetryPolicy,
         Route,
         RouteDraft,
-        SchemaChanged,
         SearchType,
         StillUnknown,
         Timeouts,
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
     )
     from freight_exchange.feed.events import Event
     from freight_exchange.models import Publish, Reconciliation, SubmitOffer, Write
-    from freight_exchange.store import MemoryStore, SQLiteStore
+    from freight_exchange.store import MemoryStore, Store
     from freight_exchange.tariff import NoQuote, Quote
 
 
@@ -175,7 +174,7 @@ async def watching(exchange: FreightExchange, half_a_minute: timedelta) -> None:
     assert_type(exchange.watch(start="backfill", interval=half_a_minute), Feed)
     async with exchange.watch() as feed:
         async for event in feed:
-            assert_type(event, RequestEvent | Gap | SchemaChanged | Unreadable)
+            assert_type(event, RequestEvent | Gap | Unreadable)
             match event:
                 case RequestEvent():
                     assert_type(event.kind, Literal["new", "updated", "withdrawn"])
@@ -185,18 +184,16 @@ async def watching(exchange: FreightExchange, half_a_minute: timedelta) -> None:
                     assert_type(event.observed_between, tuple[datetime | None, datetime])
                 case Gap():
                     assert_type((event.since, event.until), tuple[datetime, datetime])
-                case SchemaChanged():
-                    assert_type(event.requests, tuple[int, ...])
                 case Unreadable():
                     assert_type(event.index, int | None)
             await event.ack()
         async for batch in feed.batches():
-            assert_type(batch, tuple[RequestEvent | Gap | SchemaChanged | Unreadable, ...])
+            assert_type(batch, tuple[RequestEvent | Gap | Unreadable, ...])
         await feed.ack()
         assert_type(feed.status(), FeedStatus)
         assert_type(await feed.explain(7), Explanation)
     exchange.watch(store=MemoryStore(), where=RequestFilter(origin={"Oslo"}), standby=True)
-    exchange.watch(store=SQLiteStore("feed.db"))
+    exchange.watch(store=Store("feed.db"))
 
 
 async def doubt(error: OutcomeUnknownError, exchange: FreightExchange, settle: timedelta) -> None:
@@ -269,8 +266,6 @@ def every_event(event: Event) -> str:
                     assert_never(event.kind)
         case Gap():
             return "a gap"
-        case SchemaChanged():
-            return "other fields"
         case Unreadable():
             return "unreadable"
         case _:

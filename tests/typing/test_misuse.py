@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         Route,
         RouteDraft,
         Router,
-        SchemaChanged,
         SearchType,
         Timeouts,
         from_dict,
@@ -170,7 +169,7 @@ async def events(router: Router) -> None:
 
 def matches(event: Event, changed: RequestEvent, found: Reconciliation[Bid]) -> None:
     match event:
-        case RequestEvent() | Gap() | SchemaChanged():
+        case RequestEvent() | Gap():
             pass
         case _:
             assert_never(event)  # type: ignore[arg-type]  # what cannot be read is left

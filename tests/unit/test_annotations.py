@@ -29,12 +29,18 @@ MODULES = (
     "freight_exchange.tariff",
     "freight_exchange.testing",
 )
-RESOURCES = ("bids", "carriers", "currencies", "offers", "requests", "routes")
-
+RESOURCES = (
+    "bids.Bids",
+    "offers.Offers",
+    "reference.Carriers",
+    "reference.Currencies",
+    "requests.Requests",
+    "routes.Routes",
+)
 
 DOCUMENTED = sorted(
     name
-    for page in (ROOT / "docs" / "reference").glob("*.md")
+    for page in (ROOT / "docs" / "api").glob("*.md")
     for name in re.findall(r"^::: ([\w.]+)", page.read_text(), re.MULTILINE)
 )
 
@@ -48,7 +54,7 @@ def _public_objects(module: str) -> Iterator[type | Callable[..., object]]:
             yield value
     if module == "freight_exchange":
         for resource in RESOURCES:
-            yield getattr(import_module(f"freight_exchange.endpoints.{resource}"), resource.capitalize())
+            yield resolve_name(f"freight_exchange.endpoints.{resource}")
 
 
 def _functions_of(cls: type) -> Iterator[Callable[..., object]]:

@@ -7,7 +7,7 @@ import doctest
 import math
 import pickle
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Context, Decimal, Inexact, Rounded, localcontext
 from fractions import Fraction
 from itertools import product
@@ -22,7 +22,7 @@ from freight_exchange import cargo
 from freight_exchange.cargo import Cargo, ChargeableWeight, GrossWeight, Per, RevenueTons
 from freight_exchange.errors import ValidationError
 from freight_exchange.models import Bid, Listing, RateRequest, RateRequestDraft, RequestType, UnknownWord
-from freight_exchange.models.validation import Number
+from freight_exchange.validation import Number
 
 D = Decimal
 READINGS: tuple[Per, ...] = ("unit", "total")
@@ -377,4 +377,13 @@ def test_examples_of_the_docstrings_are_true() -> None:
         example.globs = session
         runner.run(example, clear_globs=False)
     outcome = runner.summarize()
-    assert (outcome.failed, outcome.attempted) == (0, 14)
+    assert (outcome.failed, outcome.attempted) == (0, 16)
+
+
+def test_arrival_is_past_once_its_day_is_over_in_every_time_zone() -> None:
+    late, over = datetime(2026, 11, 24, 11, 59, tzinfo=UTC), datetime(2026, 11, 24, 12, tzinfo=UTC)
+    for arrival in (datetime(2026, 11, 23), datetime(2026, 11, 24)):
+        assert cargo.arrival_warning(arrival, now=late) is None
+    warning = cargo.arrival_warning(datetime(2026, 11, 23, 23, 59), now=over)
+    assert warning is not None
+    assert (warning.field, warning.message) == ("arrival", "the arrival 2026-11-23 is in the past")

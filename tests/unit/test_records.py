@@ -101,8 +101,8 @@ def test_value_is_frozen_and_survives_copying_and_pickling(value: Any) -> None:
 
 def test_values_of_other_fields_or_types_differ() -> None:
     assert Carrier(index=1) != Carrier(index=1, name="Line")
-    assert Carrier(index=1) != Currency(index=1)
-    assert Applied(ROUTE) != Conflict(ROUTE)
+    others: list[Any] = [Currency(index=1), Conflict(ROUTE)]
+    assert not any(one == other for one, other in zip([Carrier(index=1), Applied(ROUTE)], others, strict=True))
     assert len({*VALUES}) == len(VALUES)
 
 
@@ -257,7 +257,13 @@ def test_number_of_a_draft_is_exact(value: Any, exact: str) -> None:
 def test_number_of_a_draft_keeps_every_digit(value: Decimal, number: float) -> None:
     for given_as in (value, str(value)):
         assert RateRequestDraft(**DRAFT | {"weight": given_as}).weight.as_tuple() == value.as_tuple()
-    assert RateRequestDraft(**DRAFT | {"weight": number}).weight == Decimal(repr(number))
+    written = float(f"{number:.15g}")
+    assert RateRequestDraft(**DRAFT | {"weight": written}).weight == Decimal(repr(written))
+
+
+def test_float_with_a_rounding_error_is_refused_with_its_rounded_value() -> None:
+    with pytest.raises(ValidationError, match=r"weight is the float 0\.30000000000000004, .* round it, .* 0\.3, or"):
+        RateRequestDraft(**DRAFT | {"weight": 0.1 + 0.2})
 
 
 def test_route_draft_takes_naive_and_aware_times() -> None:

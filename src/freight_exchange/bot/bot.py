@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import anyio
 
+from freight_exchange.bot import admin, process
+from freight_exchange.bot.background import Background
 from freight_exchange.bot.failpoints import Failpoints, no_failpoints
-from freight_exchange.bot.handlers.handler import Handler
-from freight_exchange.bot.handlers.router import Router
-from freight_exchange.bot.metrics.metrics import Metrics
-from freight_exchange.bot.ops.exposition import make_collector
-from freight_exchange.bot.ops.metrics_source import MetricsSource
-from freight_exchange.bot.ops.status import BotStatus, DeadLetter, Doubt
-from freight_exchange.bot.outcomes import ProcessEnd
-from freight_exchange.bot.runtime.background import BackgroundRun
-from freight_exchange.bot.runtime.dead_letters import read_dead_letters, replay_dead_letter
-from freight_exchange.bot.runtime.lifespan import Lifespan, check_lifespan, no_resources
-from freight_exchange.bot.runtime.operator_port import OperatorPort
-from freight_exchange.bot.runtime.options import MIN_RETENTION, BotOptions
-from freight_exchange.bot.runtime.process import process
-from freight_exchange.bot.runtime.shutdown import FailureCallback, FailureLog, ignore_failure, log_failure
-from freight_exchange.bot.runtime.status import read_doubts, read_status
-from freight_exchange.bot.runtime.supervisor import Supervisor
-from freight_exchange.bot.unit_of_work import DEFAULT_NAME
+from freight_exchange.bot.handler import Handler
+from freight_exchange.bot.lifespan import Lifespan, check_lifespan, no_resources
+from freight_exchange.bot.metrics import Metrics, MetricsSource, make_collector, make_exposition
+from freight_exchange.bot.options import DEFAULT_NAME, MIN_RETENTION, BotOptions
+from freight_exchange.bot.outcomes import ProcessEnd, describe
+from freight_exchange.bot.router import Router
+from freight_exchange.bot.session import Session
+from freight_exchange.bot.status import BotStatus, DeadLetter, Doubt
+from freight_exchange.bot.supervisor import Supervisor
 from freight_exchange.client import FreightExchange
-from freight_exchange.errors import ConfigurationError
-from freight_exchange.errors.outcome import DEFAULT_SETTLE
+from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError
 from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, Start
-from freight_exchange.platform.database_url import masked
-from freight_exchange.store import Store
+from freight_exchange.store.database import Store
+from freight_exchange.store.database_url import masked
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.ops.collector import BotCollector
-    from freight_exchange.bot.runtime.session.components import Components
+    from prometheus_client.registry import Collector
+
 else:
-    BotCollector = Any  # `typing.get_type_hints` resolves it without the extra `metrics`
+    Collector = Any  # `typing.get_type_hints` resolves it without the extra `metrics`
 
 __all__ = ["Bot"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_CLOCK_STEP = 0.001
+"""Seconds by which a scan must follow a publication to include it: at the same time it may have come before."""
+_POLL_INTERVAL, _MAX_POLL_INTERVAL = 0.05, 5.0
 
 
 class Bot(Router):
@@ -64,7 +64,7 @@ class Bot(Router):
         store: Path of an SQLite file, URL of a PostgreSQL database, a store of `freight_exchange.store`, or `None` for
             memory, which ends with the run.
         start: Requests that the first run delivers, as for `exchange.watch`.
-        interval: Time between scans, as for `exchange.watch`.
+        interval: Time between scans, as for `exchange.watch`; default 30 seconds.
         concurrency: Limit of deliveries in flight.
         drain: Time that handlers have to end when the bot is stopped.
         lifespan: Resources that handlers share: a function of the client, or of nothing, that returns an async context
@@ -72,13 +72,15 @@ class Bot(Router):
             resource. Handlers get a resource by a parameter of its name or type.
         port: Port of `/livez`, `/readyz` and `/metrics`; 0 for a free port, which `status()` shows.
         host: Address of that port, default this machine only.
-        settle: Time that the service may take to list an offer. A missing offer counts as not taken only after that.
-        selection_interval: Time between readings of the selected bids, at least a second.
+        settle: Time that the service may take to list an offer; default 30 seconds. A missing offer counts as not taken
+            only after that.
+        selection_interval: Time between readings of the selected bids, at least a second; default `interval`.
         retention: Time for which the store keeps finished deliveries, and requests that the service no longer lists; at
             least and by default six days. Offers, answers and dead letters stay.
-        allowance: Time that the service may take to list an update, as for `exchange.watch`.
+        allowance: Time that the service may take to list an update, as for `exchange.watch`; default a minute.
         name: Name of the bot in its store, which may have several bots and feeds.
         standby: Whether to wait while another process holds the store or the port, instead of raising `HeldError`.
+        lease: Time after which other replicas of a fleet take over the work of one that no longer answers.
 
     Raises:
         ConfigurationError: An argument is invalid.
@@ -97,11 +99,12 @@ class Bot(Router):
         port: int | None = None,
         host: str = "127.0.0.1",
         settle: timedelta = DEFAULT_SETTLE,
-        selection_interval: timedelta = timedelta(minutes=2),
+        selection_interval: timedelta | None = None,
         retention: timedelta = MIN_RETENTION,
         allowance: timedelta = DEFAULT_ALLOWANCE,
         name: str = DEFAULT_NAME,
         standby: bool = False,
+        lease: timedelta = timedelta(seconds=15),
     ) -> None:
         super().__init__()
         store = masked(store)
@@ -117,21 +120,23 @@ class Bot(Router):
             concurrency=concurrency,
             drain=drain,
             settle=settle,
-            selection_interval=selection_interval,
+            selection_interval=interval if selection_interval is None else selection_interval,
             retention=retention,
             name=name,
             standby=standby,
+            port=port,
+            host=host,
+            lease=lease,
         )
         self._exchange = exchange
         self._lifespan = no_resources if lifespan is None else lifespan
-        self._operator_port = OperatorPort(host, port, self.status, self.collector)
         self._metrics = Metrics()
-        self._metrics_source = MetricsSource(name, self._status_in_loop, self._metrics, lambda: self._handlers)
+        self._source = MetricsSource(name, self.status, self._metrics, lambda: self._handlers)
         self._supervisor: Supervisor | None = None
-        self._background = BackgroundRun(self._serve, self.stop)
+        self._background: Background | None = None
 
     def _set_handlers(self, handlers: dict[str, Handler]) -> None:
-        if self._active_supervisor() is not None:
+        if self._active is not None:
             raise ConfigurationError("this bot runs already: register its handlers before it starts")
         super()._set_handlers(handlers)
 
@@ -152,7 +157,13 @@ class Bot(Router):
             ConfigurationError: An event loop runs already, this is not the main thread, or the backend does not exist.
                 Use `await bot.serve()` or `async with bot:` there.
         """
-        process.run(self, self._metrics.in_flight, self._options.drain.total_seconds(), backend)
+        process.run(
+            self._begin,
+            lambda supervisor: supervisor(self._exchange),
+            self._metrics.in_flight,
+            self._options.drain.total_seconds(),
+            backend,
+        )
 
     async def serve(self, *, exchange: FreightExchange | None = None, failpoints: Failpoints = no_failpoints) -> None:
         """Run until `stop()`, or an error that retries cannot solve.
@@ -168,45 +179,44 @@ class Bot(Router):
             StoreError: The store cannot be used.
         """
         try:
-            await self._serve(exchange, failpoints)
+            await self._begin()(exchange or self._exchange, failpoints)
         except ProcessEnd as end:
             raise end.reason from None
 
-    async def _serve(self, exchange: FreightExchange | None = None, failpoints: Failpoints = no_failpoints) -> None:
-        await self._begin_supervisor()(exchange or self._exchange, failpoints)
-
-    def begin(self, on_failure: FailureCallback = ignore_failure, log_failure: FailureLog = log_failure) -> anyio.Event:
-        """Prepare the next `serve()`, so that `stop()` works from now on. Return the event that `stop()` sets.
-
-        Args:
-            on_failure: Called as soon as an error ends the bot, or one session of it.
-            log_failure: Logs the error that ends the bot.
+    def begin(self) -> None:
+        """Prepare the next `serve()`, so that `stop()` works from now on.
 
         Raises:
             ConfigurationError: The bot runs already, or has no handler.
         """
-        return self._begin_supervisor(on_failure, log_failure).stopping
+        self._begin()
 
-    def _begin_supervisor(
-        self, on_failure: FailureCallback = ignore_failure, log_failure: FailureLog = log_failure
-    ) -> Supervisor:
-        if (supervisor := self._active_supervisor()) is not None:
+    def _begin(self, on_failure: Callable[[BaseException], None] | None = None) -> Supervisor:
+        if (supervisor := self._active) is not None:
             if supervisor.is_served:
                 raise ConfigurationError("this bot runs already: stop it first, or make another")
             return supervisor
         if not self._handlers:
             raise ConfigurationError("this bot has no handler: register one, or include the router that has them")
+        expose = None
+        if self._options.port is not None:
+            try:
+                expose = make_exposition(self.collector())
+            except ConfigurationError:
+                expose = None
         self._supervisor = Supervisor(
-            self._options, self._handlers, self._lifespan, self._operator_port, self._metrics, on_failure, log_failure
+            self._options, self._handlers, self._lifespan, self._metrics, expose, on_failure or _log_failure
         )
         return self._supervisor
 
-    def _active_supervisor(self) -> Supervisor | None:
+    @property
+    def _active(self) -> Supervisor | None:
+        """Present run, if it has not ended."""
         return None if self._supervisor is None or self._supervisor.has_ended else self._supervisor
 
     def stop(self) -> None:
         """Drain, then end. Call it from the bot's own loop."""
-        if (supervisor := self._active_supervisor()) is not None:
+        if (supervisor := self._active) is not None:
             supervisor.stop()
 
     async def __aenter__(self) -> Self:
@@ -214,19 +224,65 @@ class Bot(Router):
 
         An error that ends the bot early is logged and in `status()`, and raised at the end of the block.
         """
-        await self._background.start(self._begin_supervisor().ready)
+        supervisor = self._begin()
+        run = self._background = Background(lambda: supervisor(self._exchange))
+        try:
+            await supervisor.ready.wait()
+        except BaseException:
+            await self._end(run)
+            raise
+        if supervisor.has_ended:
+            await self._end(run)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._background.end()
+        if self._background is not None:
+            await self._end(self._background)
+
+    async def _end(self, run: Background) -> None:
+        """Stop the background run, wait for its end, and raise the error that ended it."""
+        self._background = None
+        self.stop()
+        with anyio.CancelScope(shield=True):
+            await run.wait()
+        try:
+            run.raise_error()
+        except ProcessEnd as end:
+            raise end.reason from None
+
+    async def idle(self, within: timedelta = timedelta(hours=1)) -> None:
+        """Wait until the bot has seen everything published so far, and every delivery has ended.
+
+        Raises:
+            TimeoutError: It takes longer than `within`.
+            ConfigurationError: The bot has ended.
+        """
+        began, pause = None, _POLL_INTERVAL
+        with anyio.fail_after(within.total_seconds()):
+            while True:
+                supervisor = self._active
+                if supervisor is None or (supervisor.is_served and supervisor.has_ended):
+                    raise ConfigurationError("this bot does not run")
+                session = supervisor.session
+                if session is not None and session.phase == "running":
+                    began = session.now() if began is None else began
+                    if session.last_scan() > began + _CLOCK_STEP and not await session.is_busy():
+                        return
+                await anyio.sleep(pause)
+                pause = min(2 * pause, _MAX_POLL_INTERVAL)
 
     def status(self) -> BotStatus:
-        """Return the present status, or the last one after the end. Call it from the bot's own loop while it runs."""
-        return read_status(self._supervisor, self._metrics)
+        """Return the present status, or the last one after the end. Any thread may call this."""
+        if self._supervisor is None:
+            return BotStatus(
+                state="stopped", live=False, age=timedelta(0), feed=None, in_flight=0, waiting=0, waited=timedelta(0),
+                handled=0, retried=0, dead=0, offers={}, in_doubt=0, parked=0, address=None,
+            )  # fmt: skip
+        return self._supervisor.status()
 
-    def collector(self, *others: Bot) -> BotCollector:
+    def collector(self, *others: Bot) -> Collector:
         """Return a Prometheus collector of this bot's metrics, or of several bots' with the label `bot`, their name.
 
             REGISTRY.register(bot.collector())  # any thread may scrape it
@@ -234,15 +290,11 @@ class Bot(Router):
         Raises:
             ConfigurationError: The extra `metrics` is not installed, or two bots have one name.
         """
-        return make_collector([bot._metrics_source for bot in (self, *others)])
-
-    def _status_in_loop(self) -> BotStatus:
-        supervisor = self._active_supervisor()
-        return self.status() if supervisor is None else supervisor.loop.call(self.status)
+        return make_collector([bot._source for bot in (self, *others)])
 
     async def dead_letters(self) -> Sequence[DeadLetter]:
         """Return the deliveries that were given up, the oldest first."""
-        return await read_dead_letters(self._components())
+        return await admin.dead_letters(self._session().parts.store)
 
     async def replay(self, event: int, handler: str) -> bool:
         """Deliver a dead letter again, with new attempts, and return whether there was one.
@@ -254,11 +306,16 @@ class Bot(Router):
         Raises:
             ConfigurationError: The bot no longer has the handler, so the letter stays; or the bot does not run.
         """
-        return await replay_dead_letter(self._components(), self._handlers, event, handler)
+        return bool(await self._change("replay", event=event, handler=handler))
+
+    async def drop(self, event: int, handler: str) -> bool:
+        """Discard a dead letter, or a delivery that waits, and return whether there was one."""
+        return bool(await self._change("drop", event=event, handler=handler))
 
     async def doubts(self) -> Sequence[Doubt]:
-        """Return the offers and the answers to offers in doubt, each kind by age."""
-        return read_doubts(self._components())
+        """Return the offers and the answers to offers in doubt, the oldest first."""
+        session = self._session()
+        return await admin.doubts(session.parts.store, await session.parts.ledger.doubts())
 
     async def resolve(self, request: int, *, taken: bool, revision: int = 0, offer: int | None = None) -> None:
         """Resolve a doubt, or undo a refusal, by what a person sees at the service. Cancelling this does not stop it.
@@ -271,22 +328,30 @@ class Bot(Router):
 
         Raises:
             ValidationError: It is neither in doubt nor refused, or it may still arrive.
-            StoreError: A person or another replica has changed it meanwhile.
             ConfigurationError: The bot does not run.
         """
-        if offer is None:
-            await self._components().ledger.resolve(request, revision, taken=taken)
-        else:
-            await self._components().answers.resolve(request, offer, taken=taken)
+        await self._change("resolve", request=request, taken=taken, revision=revision, offer=offer)
 
     async def acknowledge_gaps(self) -> int:
         """Acknowledge the gaps that no handler received, and return their number."""
-        return await self._components().acknowledge_gaps()
+        return int(await self._change("acknowledge_gaps"))
 
-    def _components(self) -> Components:
-        """Return the parts of the running session."""
-        session = None if self._supervisor is None else self._supervisor.session
-        is_running = session is not None and session.phase in ("running", "draining") and not session.is_closed
-        if session is None or session.components is None or not is_running:
+    async def _change(self, name: str, **arguments: Any) -> Any:
+        session = self._session()
+        parts = session.parts
+        found = await admin.change(name, arguments, parts.store, parts.ledger, parts.handlers)
+        await session.count()
+        return found
+
+    def _session(self) -> Session:
+        """Return the running session."""
+        session = None if self._active is None else self._active.session
+        if session is None or session.phase not in ("running", "draining") or not session.has_joined:
             raise ConfigurationError("this bot does not run: call this method while the bot runs")
-        return session.components
+        return session
+
+
+def _log_failure(error: BaseException) -> None:
+    # A handler that ends the process was logged by its worker.
+    if isinstance(error, Exception):
+        _logger.critical("the bot ends: %s", describe(error))

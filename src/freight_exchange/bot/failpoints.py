@@ -1,33 +1,32 @@
-"""Failpoints for crash tests: named points at which a test can stop a bot."""
+"""Failpoints for crash tests: named points at which a test can stop a bot.
+
+`reach("before send")` calls what `serve(failpoints=...)` was given, in every task of that bot.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Final
 
-__all__ = ["FAILPOINTS", "STEPS", "Failpoints", "no_failpoints"]
+__all__ = ["FAILPOINTS", "Failpoints", "active", "no_failpoints", "reach"]
 
-STEPS: Final = (
-    "recover",  # deliveries of the last run are returned
-    "deliver",  # a batch of events becomes deliveries
+_STEPS: Final = (
+    "adopt",  # what ended replicas had in flight is taken over
+    "route",  # events become deliveries
     "claim",  # deliveries are claimed for their handlers
-    "intent",  # an offer is recorded
-    "sending",  # the offer is recorded as sending
-    "send",  # the offer is sent and answered
+    "sending",  # an offer or an answer is recorded as sending
+    "send",  # it is sent and answered
     "confirmed",  # the reply is recorded: taken
     "rejected",  # ... or refused
     "withdrawn",  # ... or certainly not sent
     "unknown",  # ... or in doubt
-    "resolved",  # the result of an offer in doubt is recorded
-    "settle",  # the result of a delivery, or a replay, is recorded
-    "selected",  # the selection of a bid becomes an event
-    "reported",  # ... and is recorded as delivered
-    "known",  # the handlers, their absences and the bids from before are recorded
+    "resolved",  # the result of a doubt is recorded
+    "settle",  # the result of a delivery is recorded
 )
-"""Durable steps of a bot, in the order of a request's way through it."""
 
-FAILPOINTS: Final = tuple(f"{side} {step}" for step in STEPS for side in ("before", "after"))
-"""The points before and after each step."""
+FAILPOINTS: Final = tuple(f"{side} {step}" for step in _STEPS for side in ("before", "after"))
+"""Points before and after each durable step of a bot, in the order of a request's way through it."""
 
 Failpoints = Callable[[str], None]
 """Callback for each point, with its name."""
@@ -35,3 +34,12 @@ Failpoints = Callable[[str], None]
 
 def no_failpoints(_: str) -> None:
     """Ignore a failpoint."""
+
+
+active: Final[ContextVar[Failpoints]] = ContextVar("failpoints", default=no_failpoints)
+"""Callback of the bot whose task runs."""
+
+
+def reach(point: str) -> None:
+    """Report that the bot has come to a failpoint."""
+    active.get()(point)

@@ -1,8 +1,7 @@
 """Command line `freight-exchange`; needs the extra `cli`.
 
-`program` is the root command and imports the others when they run. `commands` has a module for each noun, `render`
-the output. `client` creates the client of a command and runs its event loop, `terminal` has prompts and warnings.
-`options`, `enum_choice` and `drafts` read values; `exit_status` and `messages` report errors.
+`app` is the root command. `options` reads values, `run` runs the event loop and reports errors, `login` makes the
+client, and `show` prints. The other modules have the commands.
 """
 
 from __future__ import annotations
@@ -12,18 +11,15 @@ import sys
 
 __all__ = ["main"]
 
-_EXTRA_PACKAGES = ("click", "rich")
-_INSTALL_HINT = 'freight-exchange needs the extra "cli": pip install "freight-exchange[cli]"'
-
 
 def main() -> None:
     """Run the command line and exit with its status."""
     try:
-        from freight_exchange.cli.program import run
+        from freight_exchange.cli.app import run
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRA_PACKAGES:
+        if error.name not in ("click", "rich"):
             raise
-        sys.stderr.write(f"{_INSTALL_HINT}\n")
+        sys.stderr.write('freight-exchange needs the extra "cli": pip install "./freight-exchange[cli]"\n')
         sys.exit(2)
     except KeyboardInterrupt:
         sys.stderr.write("\nError: interrupted\n")

@@ -1,273 +1,345 @@
-"""Options that several commands share, and the parameter types of their values."""
+"""Options of commands: those before a command, those that several commands share, and those made from fields.
+
+`made_from` makes an option of each field of a record, draft, filter or of `Options`: the name and the type come from
+the field, the help from `_HELP`. The SDK checks the values. If it refuses one, the command names the option.
+"""
 
 from __future__ import annotations
 
-import logging
-import math
+import inspect
 import re
-import sys
-from collections.abc import Callable
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
-import freight_exchange
-from freight_exchange.cli.enum_choice import EnumChoice, ParamType
-from freight_exchange.options import DEFAULT_DEADLINE
-from freight_exchange.platform.database_url import is_database
-from freight_exchange.platform.text import CleanFormatter
-
-if TYPE_CHECKING:
-    from freight_exchange import RequestFilter
-    from freight_exchange.options import CarrierField, CurrencyField, GetParameters
-
+from freight_exchange.errors import ConfigurationError, ValidationError
+from freight_exchange.options import DEFAULT_DEADLINE, CarrierField, CurrencyField, GetParameters
 
 __all__ = [
-    "DATETIME",
-    "FILE",
-    "FILE_OR_DATABASE",
-    "INDEX",
-    "SECONDS",
-    "STORE_FILE",
-    "Duration",
-    "GlobalOptions",
-    "bot_file_options",
-    "build_filter",
-    "filter_options",
-    "is_weight_assumed",
-    "json_option",
-    "limit_option",
-    "weight_option",
-    "yes_option",
-]
+    "AnyCommand", "Choices", "Command", "Fields", "Group", "Options", "as_csv", "as_json", "choice", "duration",
+    "fields_of", "file_path", "index", "is_typed", "limit", "made_from", "moment", "name_of", "pairs", "past",
+    "store", "weight",
+]  # fmt: skip
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
+Fields = Mapping[str, Any]
+"""Types of fields by name. A field whose type includes `None` is optional."""
 
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_HELP: Final[Mapping[str, str]] = {
+    "addresses": "Other documented addresses, such as publish=quote/request,submit=quote/bid.",
+    "amount": "Total amount.",
+    "arrival": "Arrival, in local time of the destination.",
+    "arrives_from": "Earliest arrival.",
+    "arrives_until": "Latest arrival.",
+    "ca_file": "File with a certificate authority to trust besides the public ones; SSL_CERT_FILE replaces these.",
+    "carrier": "Index of the carrier; see `freight-exchange carriers`.",
+    "carrier_field": "The field for a route's carrier. Default: carrier.",
+    "cfs_cutoff": "Closing time of the freight station, in the route's zone.",
+    "commodity": "Commodity.",
+    "currency": "Currency code, such as USD.",
+    "currency_field": "The field for an offer's currency. Default: currencyIndex.",
+    "cy_cutoff": "Closing time of the container yard, in the route's zone.",
+    "departs_from": "Earliest departure.",
+    "departs_until": "Latest departure.",
+    "departure": "Departure, in the route's zone.",
+    "destination": "Port or city of destination.",
+    "email": "The account.",
+    "get_parameters": "Place of the parameters of a GET; query is for proxies that drop their bodies. Default: body.",
+    "hazardous": "Dangerous goods, or goods that are not.",
+    "height": "Height of a unit in metres.",
+    "incoterm": "Incoterm, such as FOB.",
+    "length": "Length of a unit in metres.",
+    "max_volume": "Maximum volume of all units, in cubic metres.",
+    "max_weight": "Maximum weight as the request states it, in kilograms.",
+    "need_by": "Latest arrival date.",
+    "notes": "Information for forwarders.",
+    "origin": "Port or city of origin.",
+    "packaging": "Packaging of a unit.",
+    "profile": "Name of a saved login, if you keep several.",
+    "proxy": "URL of a proxy. If it has a password, set HTTPS_PROXY instead.",
+    "quantity": "Number of units.",
+    "terms": "Terms and conditions.",
+    "timeout": f"Seconds that a call may take, retries and login included. Default: {DEFAULT_DEADLINE:g}.",
+    "timezone": "Time zone of cut-offs and departure, such as Asia/Hong_Kong.",
+    "token_file": "The file with the saved login; default: a private file of your system account.",
+    "type": "Mode of transport.",
+    "url": "The API root, such as https://host/api.",
+    "verbose": "Log requests to standard error (-vv for details).",
+    "vessel": "Name of the vessel.",
+    "voyage_id": "Code of the voyage.",
+    "weight": "Weight of a unit in kilograms.",
+    "width": "Width of a unit in metres.",
+}
+_VARIABLES: Final = (
+    "url", "email", "profile", "token_file", "get_parameters", "addresses", "currency_field", "carrier_field"
+)  # fmt: skip
+"""Options that a variable of the environment replaces."""
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])", re.ASCII)
-_MAX_INDEX: Final = 2**63 - 1
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-@attrs.frozen(kw_only=True)
-class GlobalOptions:
-    """Options before the command.
-
-    Attributes:
-        url: The API root, from the option or the environment.
-        email: The account, from the option or the environment.
-        token_file: The file with the saved login, from the option or the environment.
-        timeout: Seconds that a call may take.
-        proxy: The URL of a proxy.
-        ca_file: A file with further certificate authorities.
-        get_parameters, addresses, currency_field, carrier_field: Conventions of the service; `None` leaves them to the
-            client.
-    """
-
-    url: str | None = None
-    email: str | None = None
-    token_file: str | None = None
-    timeout: float = DEFAULT_DEADLINE
-    proxy: str | None = attrs.field(default=None, repr=False)
-    ca_file: str | None = None
-    get_parameters: GetParameters | None = None
-    addresses: str | None = None
-    currency_field: CurrencyField | None = None
-    carrier_field: CarrierField | None = None
-
-    @staticmethod
-    def enable_logging(verbosity: int) -> None:
-        """Write the SDK's log to standard error; `verbosity` 1 is INFO, higher is DEBUG."""
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(CleanFormatter("%(levelname)s %(name)s: %(message)s"))
-        logger = logging.getLogger("freight_exchange")
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO if verbosity == 1 else logging.DEBUG)
+# Types of values. The SDK checks what is not said here.
 
 
-json_option: Final = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per line, for programs."
-)
-yes_option: Final = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
-limit_option: Final = click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of records."
-)
-weight_option: Final = click.option(
-    "--weight",
-    "per",
-    type=click.Choice(["unit", "total"]),
-    default="unit",
-    show_default=True,
-    help="Read a request's weight as that of one packaging unit, or as the total of all units.",
-)
+def index(text: str) -> int:
+    """Return the number of a record or of things."""
+    if not re.fullmatch(r"\s*0*[1-9]\d{0,17}\s*", text, re.ASCII):
+        raise click.BadParameter(f"{text!r} is not a whole number from 1")
+    return int(text)
 
 
-def bot_file_options(command: Decorated) -> Decorated:
-    """Add `--store` and `--name`, which select a bot's file."""
-    command = click.option("--name", metavar="NAME", help="The bot's name, if the file holds several bots.")(command)
-    return click.option(
-        "--store",
-        required=True,
-        type=FILE_OR_DATABASE,
-        envvar="FREIGHT_EXCHANGE_STORE",
-        show_envvar=True,
-        metavar="FILE",
-        help="The bot's file, or the URL of its database.",
-    )(command)
+def moment(value: object) -> Any:
+    """Return a date, with or without a time of day, from its text; anything else is left to the SDK."""
+    if isinstance(value, str):
+        try:
+            return datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise click.BadParameter(f"{value!r} is not a date such as 2027-03-01 or '2027-03-01 17:00'") from None
+    is_day = isinstance(value, date) and not isinstance(value, datetime)
+    return datetime(value.year, value.month, value.day) if isinstance(value, date) and is_day else value
 
 
-def is_weight_assumed(context: click.Context) -> bool:
-    """Return whether `--weight` was left out, so that its default decides how weights are read."""
-    return context.get_parameter_source("per") is ParameterSource.DEFAULT
-
-
-class Duration(ParamType):
-    """Duration such as `90s`, `15m`, `6h` or `5d`.
-
-    Args:
-        max_days: The upper limit in days.
-        reason: Explanation of the limit, appended to the error message.
-        allow_zero: Whether zero is valid.
-    """
-
-    name = "duration"
-
-    def __init__(self, max_days: int, reason: str = "", *, allow_zero: bool = False) -> None:
-        self._max_days = max_days
-        self._reason = reason
-        self._allow_zero = allow_zero
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
-        duration = _parse_duration(value)
-        if duration is None:
-            self.fail(f"{value!r} is not a duration such as 90s, 15m, 6h or 5d", param, ctx)
-        if duration > timedelta(days=self._max_days):
-            self.fail(f"{value!r} is too long: the limit is {self._max_days}d{self._reason}", param, ctx)
-        if not (duration or self._allow_zero):
-            self.fail(f"{value!r} is too short: it must be more than 0s", param, ctx)
-        return duration
-
-
-def _parse_duration(text: str) -> timedelta | None:
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        return None
+def duration(text: str) -> Any:
+    """Return a duration such as `6h`; the words `now` and `backfill` stay as they are."""
+    if text in ("now", "backfill"):
+        return text
+    if (match := _DURATION.fullmatch(text.strip())) is None:
+        raise click.BadParameter(f"{text!r} is not a duration such as 90s, 15m, 6h or 5d")
     try:
         return timedelta(**{_UNITS[match[2]]: float(match[1])})
     except OverflowError:
         return timedelta.max
 
 
-class _Seconds(ParamType):
-    name = "seconds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            seconds = float(value)
-        except ValueError:
-            seconds = math.nan
-        if not 0 < seconds < math.inf:
-            self.fail(f"{value!r} is not a number of seconds above 0", param, ctx)
-        return seconds
+def file_path(text: str) -> str:
+    """Return the path of a file that need not exist, or the address of a database."""
+    if not text:
+        raise click.BadParameter("it must not be empty")
+    return text
 
 
-class _Index(ParamType):
-    name = "index"
+class Choices(click.ParamType):  # type: ignore[type-arg]  # generic only in recent releases of click
+    """Words of the service in any case, by the name that is shown for each; `-` and `_` count as blanks."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            index = int(value)
-        except ValueError:
-            index = 0
-        if not 0 < index <= _MAX_INDEX:
-            self.fail(f"{value!r} is not a record number: record numbers are whole numbers from 1", param, ctx)
-        return index
+    name = "word"
 
+    def __init__(self, words: Mapping[str, str]) -> None:
+        self.words = words
 
-class _File(click.Path):
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return f"[{'|'.join(self.words)}]"
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not value:
-            self.fail("it must not be empty", param, ctx)
-        return super().convert(value, param, ctx)
+        known = {_folded(word): word for word in self.words.values()}
+        known |= {_folded(name): word for name, word in self.words.items()}
+        if (word := known.get(_folded(value))) is None:
+            self.fail(f"{value!r} is none of {', '.join(self.words)}", param, ctx)
+        return word
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in self.words if _folded(name).startswith(_folded(incomplete))]
 
 
-class _StoreFile(_File):
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if is_database(value):
-            # It may have a password.
-            self.fail("give the path of a file, not the address of a database", param, ctx)
-        return super().convert(value, param, ctx)
+def _folded(word: str) -> str:
+    return " ".join(re.split(r"[\s_-]+", word.strip())).casefold()
 
 
-class _FileOrDatabase(_File):
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return value if is_database(value) else super().convert(value, param, ctx)
+# Options made from fields
 
 
-class _DateTime(ParamType):
-    name = "date"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        try:
-            return datetime.fromisoformat(value.strip())
-        except ValueError:
-            self.fail(f"{value!r} is not a date such as 2027-03-01 or '2027-03-01 17:00'", param, ctx)
+def fields_of(cls: type) -> Fields:
+    """Return the types of the public fields of an attrs class."""
+    hints = get_type_hints(cls)
+    return {field.name: hints[field.name] for field in attrs.fields(cls) if not field.name.startswith("_")}
 
 
-FILE: Final = _File(dir_okay=False)
-"""Path of a file that need not exist."""
+def made_from(fields: Fields, **settings: Mapping[str, Any]) -> Callable[[AnyCommand], AnyCommand]:
+    """Add an option for each field. `settings` has further arguments of `click.option` by field."""
 
-STORE_FILE: Final = _StoreFile(dir_okay=False)
-"""Path of a bot's file that need not exist, and not the address of a database."""
+    def decorate(command: AnyCommand) -> AnyCommand:
+        for name in [name for name in reversed([*fields]) if name in _HELP]:
+            names, derived = _derived(name, fields[name])
+            command = click.option(*names, name, **{**derived, **settings.get(name, {})})(command)
+        return command
 
-FILE_OR_DATABASE: Final = _FileOrDatabase(dir_okay=False)
-"""Path of a bot's file that need not exist, or the URL of a database."""
-
-INDEX: Final = _Index()
-"""Number of a record at the service or in a bot's file."""
-
-DATETIME: Final = _DateTime()
-"""Date, or date and time of day."""
-
-SECONDS: Final = _Seconds()
-"""Positive number of seconds."""
+    return decorate
 
 
-_FILTER_OPTIONS = (
-    click.option("--origin", multiple=True, metavar="PLACE", help="Port or city of origin; may be repeated."),
-    click.option("--destination", multiple=True, metavar="PLACE", help="Port or city of destination; may be repeated."),
-    click.option(
-        "--type", "type", multiple=True, type=EnumChoice("RequestType"), help="Mode of transport; may be repeated."
-    ),
-    click.option("--commodity", multiple=True, metavar="NAME", help="Commodity; may be repeated."),
-    click.option("--incoterm", multiple=True, metavar="CODE", help="Incoterm, such as FOB; may be repeated."),
-    click.option(
-        "--hazardous/--not-hazardous", default=None, help="Only dangerous goods, or only goods that are not dangerous."
-    ),
-    click.option("--max-volume", metavar="M3", help="Maximum volume of all units, in cubic metres."),
-    click.option("--max-weight", metavar="KG", help="Maximum weight as the request states it, in kilograms."),
-    click.option("--need-by", type=DATETIME, metavar="DATE", help="Latest arrival date."),
-)
+def name_of(name: str) -> str:
+    """Return the option of a field."""
+    return f"--{name.replace('_', '-')}"
 
 
-def filter_options(command: Decorated) -> Decorated:
-    """Add the filter options, passed by the field names of `RequestFilter`."""
-    for option in reversed(_FILTER_OPTIONS):
-        command = option(command)
-    return command
+def _derived(name: str, kind: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Return the names of a field's option, and the arguments of `click.option` that its type decides."""
+    parts = get_args(kind) if get_origin(kind) not in (None, Literal, tuple) else (kind,)
+    repeated = [inner for part in parts if get_origin(part) is tuple for inner in get_args(part)]
+    kinds = [*parts, *(inner for part in repeated for inner in (get_args(part) or (part,)))]
+    words: Any = next((one for one in kinds if isinstance(one, type) and issubclass(one, StrEnum)), None)
+    derived: dict[str, Any] = {"default": None, "help": _HELP[name] + " May be repeated." * bool(repeated)}
+    derived["multiple"] = bool(repeated)
+    if words is not None:
+        derived["type"] = Choices({member.value: member.value for member in words})
+    elif get_origin(kinds[0]) is Literal:
+        derived["type"] = click.Choice(get_args(kinds[0]))
+    elif datetime in kinds:
+        derived |= {"type": moment, "metavar": "DATE"}
+    elif Decimal in kinds:
+        derived["metavar"] = "NUMBER"
+    elif int in kinds:
+        derived |= {"type": index, "metavar": "N"}
+    option = name_of(name)
+    short = ("-v",) if name == "verbose" else ()
+    return (*short, f"{option}/--not-{name}" if bool in kinds else option), derived
 
 
-def build_filter(options: dict[str, Any]) -> RequestFilter | None:
-    """Build the filter, or return `None` if no filter option is set.
+@attrs.frozen(kw_only=True)
+class Options:
+    """Options before the command, as typed. `None` leaves a value to the environment, the saved login or the client."""
 
-    Raises:
-        ValidationError: A value is invalid.
+    url: str | None = None
+    email: str | None = None
+    profile: str | None = None
+    token_file: str | None = None
+    timeout: float | None = None
+    proxy: str | None = None
+    ca_file: str | None = None
+    get_parameters: GetParameters | None = None
+    addresses: str | None = None
+    currency_field: CurrencyField | None = None
+    carrier_field: CarrierField | None = None
+    verbose: int = 0
+
+    @classmethod
+    def add_to(cls, command: AnyCommand) -> AnyCommand:
+        """Add the options to the root command."""
+        settings: dict[str, dict[str, Any]] = {
+            name: {"help": f"{_HELP[name]}  [env var: FREIGHT_EXCHANGE_{name.upper()}]"} for name in _VARIABLES
+        }
+        settings["timeout"] = {"type": click.FloatRange(0, min_open=True), "metavar": "SECONDS"}
+        settings["verbose"] = {"type": int, "count": True, "default": 0, "metavar": None}
+        return made_from(fields_of(cls), **settings)(command)
+
+
+# Commands and groups
+
+_ARGUMENTS: Final = {"base_url": "--url", "deadline": "--timeout", "proxy": "--proxy", "addresses": "--addresses"}
+"""Options by the client's argument."""
+
+
+class Command(click.Command):
+    """Command that receives its output as `out`, and names the option of a value that the SDK refuses.
+
+    Lines `$ ...` at the end of its help are its examples, without the name of the program.
     """
-    fields = {name: value for name, value in options.items() if value not in (None, ())}
-    return freight_exchange.RequestFilter(**fields) if fields else None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        text, *examples = re.split(r"\n\s*\$ ", inspect.cleandoc(self.help or ""))
+        title = f"\n\n\b\nExample{'s' if len(examples) > 1 else ''}:"
+        self.help = text + title + "".join(f"\n  freight-exchange {one}" for one in examples) if examples else text
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if "output" in ctx.params:
+            from freight_exchange.cli.show import Out
+
+            ctx.params["out"] = Out(ctx.params.pop("output"), ctx.params.pop("per", "unit"))
+        try:
+            return super().invoke(ctx)
+        except (ConfigurationError, ValidationError) as error:
+            field = error.field if isinstance(error, ValidationError) else error.message.partition(" ")[0]
+            parameter = next((one for one in self.params if one.name == field), None)
+            is_option = isinstance(parameter, click.Option)
+            name = _ARGUMENTS.get(field) if parameter is None else parameter.opts[0] if is_option else field.upper()
+            if name is None:
+                raise
+            rest = error.message.removeprefix(field)
+            message = f"{name}{rest if rest[:1] in (' ', '[') else f': {error.message}'}"
+            if parameter is None:
+                raise ConfigurationError(message) from error
+            is_write = any(one.name == "yes" for one in self.params)
+            raise click.UsageError(f"{message}; nothing was sent" if is_write else message, ctx) from error
+
+
+class Group(click.Group):
+    """Group of such commands. A misplaced option names its place."""
+
+    command_class = Command
+    group_class = type
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            place, name, root = error.ctx or ctx, error.option_name, ctx.find_root()
+            if any(name in option.opts for option in root.command.params):
+                message = f"{name} belongs before the command: {root.command_path} {name} ..."
+            elif isinstance(place.command, click.Group):
+                commands = ", ".join(place.command.list_commands(place))
+                message = f"{name} belongs behind a command of `{place.command_path}`: {commands}"
+            else:
+                raise
+            raise click.UsageError(message, place) from None
+
+
+# Options that several commands share
+
+as_json: Final = click.option(
+    "--json", "output", flag_value="json", default=None, help="Print one JSON object per line, for programs."
+)
+as_csv: Final = click.option(
+    "--csv", "output", flag_value="csv", default=None, help="Print CSV with a header, for spreadsheets and data frames."
+)
+limit: Final = click.option("--limit", type=index, metavar="N", help="Maximum number of records.")
+past: Final = click.option("--past", is_flag=True, help="Accept an arrival date in the past.")
+
+
+def choice(
+    name: str, words: Sequence[str], help: str, default: str | None = None
+) -> Callable[[AnyCommand], AnyCommand]:
+    """Add an option that takes one of several words."""
+    return click.option(name, type=click.Choice(words), default=default, show_default=True, help=help)
+
+
+def pairs(example: str, help: str) -> Callable[[AnyCommand], AnyCommand]:
+    """Add `--rate NAME=NUMBER`, which may be repeated."""
+    metavar = f"{example}=NUMBER"
+
+    def parse(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Mapping[str, str]:
+        rates: dict[str, str] = {}
+        for value in values:
+            name, _, number = (part.strip() for part in value.rpartition("="))
+            if not name or not number:
+                raise click.BadParameter(f"{value!r} is not {metavar}; nothing was sent")
+            if name.casefold() in map(str.casefold, rates):
+                raise click.BadParameter(f"{name} is given twice; nothing was sent")
+            rates[name] = number
+        return rates
+
+    return click.option("--rate", "rates", multiple=True, metavar=metavar, callback=parse, help=help)
+
+
+def weight(**settings: Any) -> Callable[[AnyCommand], AnyCommand]:
+    """Add `--weight`."""
+    text = "Read a request's weight as that of one packaging unit, or as the total of all units."
+    return click.option("--weight", "per", type=click.Choice(["unit", "total"]), help=text, **settings)
+
+
+def store(command: AnyCommand) -> AnyCommand:
+    """Add `--store` and `--name`, which select a bot's file."""
+    command = click.option("--name", metavar="NAME", help="The bot's name, if the file holds several bots.")(command)
+    text = "The bot's file, or the URL of its database."
+    settings = {"type": file_path, "required": True, "envvar": "FREIGHT_EXCHANGE_STORE", "show_envvar": True}
+    return click.option("--store", metavar="FILE", help=text, **settings)(command)  # type: ignore[arg-type]
+
+
+def is_typed(name: str) -> bool:
+    """Return whether an option of the running command is on the command line."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE

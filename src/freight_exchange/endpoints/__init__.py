@@ -1,4 +1,1 @@
-"""Resources of the exchange, one per file. Each method names a path, its parameters and a result type.
-
-`shared.service` sends the calls by the conventions of the client. `reconcile` finds out whether a write took effect.
-"""
+"""Resources of the exchange. Each method names a path, its parameters and a result type; `service` sends the calls."""

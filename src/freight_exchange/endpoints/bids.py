@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import anyio
 
-from freight_exchange import wire
-from freight_exchange.endpoints.currencies import Currencies, index_of_currency
-from freight_exchange.endpoints.shared.arguments import index_of
-from freight_exchange.endpoints.shared.conventions import Listed
-from freight_exchange.endpoints.shared.service import Service
-from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, validation
-from freight_exchange.models.writes import SubmitOffer
+from freight_exchange import validation, wire
+from freight_exchange.endpoints.reference import Currencies, index_of_currency
+from freight_exchange.endpoints.service import Listed, Service, index_of
+from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, SubmitOffer
 from freight_exchange.paging import Paginator
 
-__all__ = ["Bids", "SeenBids"]
+__all__ = ["Bids"]
 
-
-class SeenBids:
-    """Requests with a bid of this account and its price, as complete readings of the bid listing have shown."""
-
-    def __init__(self) -> None:
-        self._requests: set[int] = set()
-
-    def remember(self, bids: Iterable[Bid]) -> None:
-        """Record the bids of a complete reading."""
-        self._requests.update(bid.index for bid in bids if bid.amount is not None)
-
-    def __contains__(self, request: int) -> bool:
-        return request in self._requests
+_LIST = Listed("bids.list", "GET", "quote/bid", wire.BIDS)
 
 
 class Bids:
@@ -53,22 +38,11 @@ class Bids:
 
         Args:
             type: `active`, `sel` (selected), `nsel` (not selected) or `offers`; default: the service's own choice.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row can be missing that was listed all the time.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
         word = None if type is None else validation.enum_member(type, BidsType, "type")
-        return self._service.listing(
-            Listed("bids.list", "GET", "quote/bid", wire.encode_list_parameters(type=word)),
-            wire.BIDS,
-            None,
-            page_size=page_size,
-            window=window,
-            sweep=sweep,
-        )
+        listed = _LIST._replace(parameters=wire.encode_list_parameters(type=word))
+        return self._service.listing(listed, page_size, window, sweep)
 
     async def submit(
         self,
@@ -104,7 +78,7 @@ class Bids:
             "POST",
             conventions.addresses["submit"],
             wire.encode_offer(write, conventions.currency_field),
-            wire.decode_bid,
+            lambda data: wire.decode_one(data, wire.BID),
             write,
             started=started,
         )

@@ -2,90 +2,43 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
-from freight_exchange import wire
-from freight_exchange.endpoints.shared.arguments import index_of
-from freight_exchange.endpoints.shared.conventions import Listed
-from freight_exchange.endpoints.shared.service import Service
-from freight_exchange.models import Listing, Offer, OffersType, validation
-from freight_exchange.models.writes import Respond
+from freight_exchange import validation, wire
+from freight_exchange.endpoints.service import Listed, Service, index_of
+from freight_exchange.models import Listing, Offer, OffersType, Respond
 from freight_exchange.paging import Paginator
 
-__all__ = ["SEARCH_ALL", "Offers", "SeenOffers"]
+__all__ = ["SEARCH_ALL", "Offers"]
 
 T = TypeVar("T")
 
-_LIST = Listed("offers.list", "GET", "quote/offer")
-SEARCH_ALL = Listed("offers.search", "POST", "quote/getoffers", wire.encode_list_parameters(type=OffersType.ALL))
+_LIST = Listed("offers.list", "GET", "quote/offer", wire.OFFERS)
+_SEARCH = Listed("offers.search", "POST", "quote/getoffers", wire.OFFERS)
+SEARCH_ALL = _SEARCH._replace(parameters=wire.encode_list_parameters(type=OffersType.ALL))
 """The shipper's own requests of all states, with their offers."""
 
 _LOOKUPS = {"quote/offer": _LIST, "quote/getoffers": SEARCH_ALL}
-_MAX_SEEN = 4096
-
-
-class SeenOffers:
-    """Index of the request of each offer that was read.
-
-    Reconciliation reads this request when the offer itself is no longer listed.
-    """
-
-    def __init__(self) -> None:
-        self._requests: OrderedDict[int, int] = OrderedDict()
-
-    def remember(self, listing: Listing) -> None:
-        for offer in listing.offers:
-            if offer.id is not None:
-                self._requests[offer.id] = listing.index
-                self._requests.move_to_end(offer.id)
-        while len(self._requests) > _MAX_SEEN:
-            self._requests.popitem(last=False)
-
-    def request_of(self, offer: int) -> int | None:
-        return self._requests.get(offer)
 
 
 class Offers:
     """Offers on the shipper's own requests: `exchange.offers`."""
 
-    def __init__(self, service: Service, seen: SeenOffers) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._seen = seen
 
     def list(self, *, page_size: int | None = None, window: int = 1, sweep: bool = False) -> Paginator[Listing]:
-        """List the shipper's requests, each with its offers (service document, 4.6).
-
-        Args:
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
-        """
-        return self._service.listing(
-            _LIST,
-            wire.OFFERS,
-            self._identify,
-            page_size=page_size,
-            window=window,
-            sweep=sweep,
-        )
+        """List the shipper's requests, each with its offers (service document, 4.6)."""
+        return self._service.listing(_LIST, page_size, window, sweep)
 
     async def get(self, index: int) -> Listing:
         """Return the shipper's request with this index and its offers (service document, 4.6 or 4.7).
 
         If a middlebox drops the bodies of GETs, `addresses={"get_offer": "quote/getoffers"}` uses POST.
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: The service lists no such request.
-            DecodeError: The request cannot be read.
         """
-        listed = _LOOKUPS[self._service.conventions.addresses["get_offer"]]
-        return await self._service.lookup(listed, index, wire.OFFERS, self._identify)
+        return await self._service.lookup(_LOOKUPS[self._service.conventions.addresses["get_offer"]], index)
 
     def search(
         self,
@@ -99,22 +52,11 @@ class Offers:
 
         Args:
             type: `all`; `offers`: with an offer; `sel`: with a selected offer; `nsel`: without a selected offer.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
         word = validation.enum_member(type, OffersType, "type")
-        return self._service.listing(
-            Listed("offers.search", "POST", "quote/getoffers", wire.encode_list_parameters(type=word)),
-            wire.OFFERS,
-            self._identify,
-            page_size=page_size,
-            window=window,
-            sweep=sweep,
-        )
+        listed = _SEARCH._replace(parameters=wire.encode_list_parameters(type=word))
+        return self._service.listing(listed, page_size, window, sweep)
 
     async def approve(self, offer: Offer | int) -> Listing:
         """Accept an offer, given as the record or its id (service document, 4.8).
@@ -139,13 +81,13 @@ class Offers:
             OutcomeUnknownError: The offer may or may not have been declined; `reconcile()` finds out.
             BadRequestError: The service found the decline invalid.
         """
-        return await self._respond(offer, False, wire.decode_declined_offer, optional=True)
+        return await self._respond(offer, False, partial(wire.decode_optional, kind=wire.OFFERS), optional=True)
 
     async def _respond(
         self, offer: Offer | int, approved: bool, decode: Callable[[object], T], *, optional: bool = False
     ) -> T:
         identifier = index_of(offer, "offer", Offer)
-        write = Respond(identifier, approved, self._seen.request_of(identifier))
+        write = Respond(identifier, approved, offer.request if isinstance(offer, Offer) else None)
         return await self._service.write(
             "POST",
             self._service.conventions.addresses["approve"],
@@ -154,7 +96,3 @@ class Offers:
             write,
             optional=optional,
         )
-
-    def _identify(self, listing: Listing) -> int:
-        self._seen.remember(listing)
-        return listing.index

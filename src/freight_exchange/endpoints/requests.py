@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from operator import attrgetter
 
-from freight_exchange import wire
-from freight_exchange.endpoints.shared.arguments import expect
-from freight_exchange.endpoints.shared.conventions import Listed
-from freight_exchange.endpoints.shared.service import Service
-from freight_exchange.models import RateRequest, RateRequestDraft, SearchType, validation
-from freight_exchange.models.request_filter import RequestFilter
-from freight_exchange.models.writes import Publish
+from freight_exchange import validation, wire
+from freight_exchange.endpoints.service import Listed, Service, expect
+from freight_exchange.filters import RequestFilter
+from freight_exchange.models import Publish, RateRequest, RateRequestDraft, SearchType
 from freight_exchange.paging import Paginator
 
 __all__ = ["SEARCH", "Requests"]
 
 _FIVE_DAYS = wire.encode_list_parameters(seconds=validation.window_seconds())
-_OPEN = Listed("requests.open", "GET", "quote/request", _FIVE_DAYS, documented_size=10)
-SEARCH = Listed("requests.search", "POST", "quote/getrequests", _FIVE_DAYS, documented_size=20)
-_index = attrgetter("index")
+_OPEN = Listed("requests.open", "GET", "quote/request", wire.REQUESTS, _FIVE_DAYS, documented_size=10)
+SEARCH = Listed("requests.search", "POST", "quote/getrequests", wire.REQUESTS, _FIVE_DAYS, documented_size=20)
 
 
 class Requests:
@@ -41,32 +36,14 @@ class Requests:
         Args:
             since: Only those updated within this time, rounded up to seconds; default five days, which is the most
                 that the service allows.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
         parameters = wire.encode_list_parameters(seconds=validation.window_seconds(since))
-        return self._service.listing(
-            _OPEN._replace(parameters=parameters),
-            wire.REQUESTS,
-            _index,
-            page_size=page_size,
-            window=window,
-            sweep=sweep,
-        )
+        return self._service.listing(_OPEN._replace(parameters=parameters), page_size, window, sweep)
 
     async def get_open(self, index: int) -> RateRequest:
-        """Return the open request with this index, updated within five days (service document, 4.2).
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: The service lists no such request.
-            DecodeError: It cannot be read.
-        """
-        return await self._service.lookup(_OPEN, index, wire.REQUESTS, _index)
+        """Return the open request with this index (service document, 4.2); raise `NotFoundError` without one."""
+        return await self._service.lookup(_OPEN, index)
 
     def search(
         self,
@@ -85,36 +62,19 @@ class Requests:
             since: Only those updated within this time, rounded up to seconds; default five days, which is the most
                 that the service allows.
             where: Filter of the records, applied on the client: all pages are fetched.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
         word = validation.enum_member(type, SearchType, "type")
         parameters = wire.encode_list_parameters(type=word, seconds=validation.window_seconds(since))
         if where is not None:
             expect(where, RequestFilter, "where")
-        return self._service.listing(
-            SEARCH._replace(parameters=parameters),
-            wire.REQUESTS,
-            _index,
-            page_size=page_size,
-            window=window,
-            sweep=sweep,
-            where=None if where is None else where.matches,
-        )
+        listed = SEARCH._replace(parameters=parameters)
+        matches = None if where is None else where.matches
+        return self._service.listing(listed, page_size, window, sweep, where=matches)
 
     async def get(self, index: int) -> RateRequest:
-        """Return the request with this index, updated within five days (service document, 4.4).
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: The service lists no such request.
-            DecodeError: It cannot be read.
-        """
-        return await self._service.lookup(SEARCH, index, wire.REQUESTS, _index)
+        """Return the request with this index (service document, 4.4); raise `NotFoundError` without one."""
+        return await self._service.lookup(SEARCH, index)
 
     async def publish(self, draft: RateRequestDraft) -> RateRequest:
         """Publish a rate request (service document, 4.3).

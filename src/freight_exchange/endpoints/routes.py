@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from datetime import datetime
+from functools import partial
 
 from freight_exchange import wire
-from freight_exchange.endpoints.shared.arguments import expect, index_of
-from freight_exchange.endpoints.shared.conventions import Listed
-from freight_exchange.endpoints.shared.service import Service
-from freight_exchange.errors import OutcomeUnknownError
-from freight_exchange.models import Carrier, Route, RouteDraft
-from freight_exchange.models.writes import CreateRoute, UpdateRoute
+from freight_exchange.endpoints.service import Listed, Service, expect, index_of
+from freight_exchange.models import Carrier, CreateRoute, Route, RouteDraft, UpdateRoute
 from freight_exchange.paging import Paginator
 
-__all__ = ["Routes", "SeenRoutes"]
+__all__ = ["Routes"]
 
-_LIST = Listed("routes.list", "GET", "route")
-_MAX_SEEN = 1024
-
-
-class SeenRoutes:
-    """Routes by index, as a client last read them; the reconciliation of an update compares with them."""
-
-    def __init__(self) -> None:
-        self._routes: OrderedDict[int, Route] = OrderedDict()
-
-    def remember(self, route: Route) -> None:
-        self._routes[route.index] = route
-        self._routes.move_to_end(route.index)
-        if len(self._routes) > _MAX_SEEN:
-            self._routes.popitem(last=False)
-
-    def forget(self, index: int) -> None:
-        self._routes.pop(index, None)
-
-    def before(self, route: Route) -> Route | None:
-        return self._routes.get(route.index)
+_LIST = Listed("routes.list", "GET", "route", wire.ROUTES)
 
 
 class Routes:
     """Routes: `exchange.routes`."""
 
-    def __init__(self, service: Service, seen: SeenRoutes) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._seen = seen
 
     def list(
         self,
@@ -80,53 +55,15 @@ class Routes:
             departure, arrival, cy_cutoff, cfs_cutoff: Exact times. All times are naive, as the service compares them.
             departs_from, departs_until, arrives_from, arrives_until: Earliest and latest departure and arrival.
             cy_from, cy_until, cfs_from, cfs_until: Earliest and latest cut-off of container yard and freight station.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
-        filters = wire.encode_route_filters(
-            {
-                "origin": origin,
-                "destination": destination,
-                "carrier": None if carrier is None else index_of(carrier, "carrier", Carrier),
-                "vessel": vessel,
-                "voyage_id": voyage_id,
-                "timezone": timezone,
-                "departure": departure,
-                "arrival": arrival,
-                "cy_cutoff": cy_cutoff,
-                "cfs_cutoff": cfs_cutoff,
-                "departs_from": departs_from,
-                "departs_until": departs_until,
-                "arrives_from": arrives_from,
-                "arrives_until": arrives_until,
-                "cy_from": cy_from,
-                "cy_until": cy_until,
-                "cfs_from": cfs_from,
-                "cfs_until": cfs_until,
-            }
-        )
-        return self._service.listing(
-            _LIST._replace(parameters=filters),
-            wire.ROUTES,
-            self._identify,
-            page_size=page_size,
-            window=window,
-            sweep=sweep,
-        )
+        given = {**locals(), "carrier": None if carrier is None else index_of(carrier, "carrier", Carrier)}
+        filters = wire.encode_route_filters(given)
+        return self._service.listing(_LIST._replace(parameters=filters), page_size, window, sweep)
 
     async def get(self, index: int) -> Route:
-        """Return the route with this index (service document, 4.5).
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: There is no such route.
-            DecodeError: The route cannot be read.
-        """
-        return await self._service.lookup(_LIST, index, wire.ROUTES, self._identify)
+        """Return the route with this index (service document, 4.5); raise `NotFoundError` without one."""
+        return await self._service.lookup(_LIST, index)
 
     async def create(self, draft: RouteDraft) -> Route | None:
         """Create a route (service document, 4.5).
@@ -147,29 +84,18 @@ class Routes:
         Change the route as it was read (`attrs.evolve(route, vessel="...")`), so that unreadable dates are sent back as
         received. Returns the route in the reply, or `None` if the reply has none.
 
+        To tell an update that did not happen from one that somebody has undone, `reconcile(baseline=[...])` needs the
+        route as it was before.
+
         Raises:
             ValidationError: `route` is not a `Route`, or lacks a field, which the update would erase; nothing was sent.
             OutcomeUnknownError: The route may or may not have been updated; `reconcile()` finds out.
             BadRequestError: The service found the route invalid.
         """
         expect(route, Route, "route")
-        return await self._write("PUT", route, UpdateRoute(route, self._seen.before(route)))
+        return await self._write("PUT", route, UpdateRoute(route))
 
     async def _write(self, method: str, route: Route | RouteDraft, write: CreateRoute | UpdateRoute) -> Route | None:
         body = wire.encode_route(route, self._service.conventions.carrier_field)
-        try:
-            written = await self._service.write(method, "route", body, wire.decode_written_route, write, optional=True)
-        except OutcomeUnknownError:
-            if isinstance(route, Route):
-                # Its content is unknown now, until reconciliation has read it.
-                self._seen.forget(route.index)
-            raise
-        if written is not None:
-            self._seen.remember(written)
-        elif isinstance(route, Route):
-            self._seen.remember(route)
-        return written
-
-    def _identify(self, route: Route) -> int:
-        self._seen.remember(route)
-        return route.index
+        decode = partial(wire.decode_optional, kind=wire.ROUTES)
+        return await self._service.write(method, "route", body, decode, write, optional=True)

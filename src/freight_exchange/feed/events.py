@@ -1,33 +1,40 @@
-"""Events of a feed."""
+"""Events of feeds, as values and as stored bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import ClassVar, Final, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Final, Literal, TypeVar, get_args
 
 import attrs
 
-from freight_exchange.errors import ConfigurationError
-from freight_exchange.models import Bid, RateRequest
-from freight_exchange.models._base import Serializable
+from freight_exchange.base import Serializable
+from freight_exchange.errors import ConfigurationError, StoreError, ValidationError
+from freight_exchange.models import Bid, Listing, Offer, RateRequest
+from freight_exchange.serialization import from_json, to_json
 
 __all__ = [
-    "KINDS", "Acknowledgeable", "BidSelected", "Event", "Gap", "RequestEvent", "RequestKind", "SchemaChanged",
-    "Unreadable", "acknowledgeable", "number_of"
+    "Acknowledgeable", "Answer", "BidSelected", "Event", "Gap", "OfferEvent", "OfferFeedEvent", "OfferKind",
+    "RequestEvent", "RequestKind", "StoredEvent", "Unreadable", "acknowledgeable", "dump_event", "load_event",
+    "load_record",
 ]  # fmt: skip
 
-
 RequestKind = Literal["new", "updated", "withdrawn"]
+"""Kind of an event about a request."""
+
+OfferKind = Literal["new", "changed", "gone", "answered"]
+"""Kind of an event about an offer."""
+
+Answer = Literal["approved", "declined"]
+"""Answer of a shipper to an offer."""
 
 
 class Acknowledgeable(Serializable):
     """Event that can be acknowledged on its own. It compares, prints and pickles as a value."""
 
-    __slots__ = ("__weakref__", "_acknowledge", "_number")
+    __slots__ = ("__weakref__", "_acknowledge")
 
     _acknowledge: Callable[[], Awaitable[None]]
-    _number: int
 
     async def ack(self) -> None:
         """Acknowledge this event durably, so that it is not delivered again. A second call does nothing.
@@ -45,16 +52,10 @@ class Acknowledgeable(Serializable):
 EventT = TypeVar("EventT", bound=Acknowledgeable)
 
 
-def acknowledgeable(event: EventT, number: int, acknowledge: Callable[[], Awaitable[None]]) -> EventT:
-    """Return the event, tied to the feed that delivers it under that number."""
-    object.__setattr__(event, "_number", number)
+def acknowledgeable(event: EventT, acknowledge: Callable[[], Awaitable[None]]) -> EventT:
+    """Return the event, tied to the feed that delivers it."""
     object.__setattr__(event, "_acknowledge", acknowledge)
     return event
-
-
-def number_of(event: Acknowledgeable) -> int:
-    """Return the number under which a feed delivers the event."""
-    return event._number
 
 
 @attrs.frozen(kw_only=True)
@@ -83,6 +84,40 @@ class RequestEvent(Acknowledgeable):
 
 
 @attrs.frozen(kw_only=True)
+class OfferEvent(Acknowledgeable):
+    """An offer on one of your requests appeared, changed, was answered, or is gone (service document, 4.7).
+
+    Attributes:
+        kind: `new`, `changed`, `answered` or `gone`.
+        offer: The offer as it is now; for a gone offer, as it was last seen.
+        listing: The request as it was last seen, with all offers on it.
+        previous: The offer as it was seen before; `None` for an offer seen for the first time.
+        changed: The names of the fields that differ, among `amount`, `currency`, `status`, `terms` and `rates`.
+        returned: Whether the offer was reported as gone and is listed again.
+        answer: `approved` or `declined`, for an answered offer.
+        answered_by: The id of the bot's handler that gave the answer; `None` if the bot's ledger does not have the
+            answer, and outside of a bot.
+        observed_between: Earliest and latest time of the change, UTC by the clock of this machine. The earliest is the
+            start of the last scan before it; `None` without such a scan. The latest is when the change was seen.
+    """
+
+    kind: OfferKind
+    offer: Offer
+    listing: Listing
+    previous: Offer | None = None
+    changed: tuple[str, ...] = ()
+    returned: bool = False
+    answer: Answer | None = None
+    answered_by: str | None = None
+    observed_between: tuple[datetime | None, datetime]
+
+    @property
+    def request(self) -> int:
+        """The index of the request."""
+        return self.listing.index
+
+
+@attrs.frozen(kw_only=True)
 class Gap(Acknowledgeable):
     """Time without a scan, longer than the service looks back. Updates in it are lost, unless a later one follows.
 
@@ -98,32 +133,12 @@ class Gap(Acknowledgeable):
 
 
 @attrs.frozen(kw_only=True)
-class SchemaChanged(Acknowledgeable):
-    """The service began to send other fields for many requests at once, without an update by their shippers.
-
-    Attributes:
-        added: The new fields; undocumented ones by the service's names.
-        removed: The fields that are no longer sent.
-        requests: The indexes of the requests with this change. A request without another change gets no event of its
-            own, unless the window that lists it proves an update.
-        observed: When the change was detected, UTC.
-    """
-
-    kind: ClassVar[Literal["schema_changed"]] = "schema_changed"
-
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    requests: tuple[int, ...]
-    observed: datetime
-
-
-@attrs.frozen(kw_only=True)
 class Unreadable(Acknowledgeable):
-    """A listed request that cannot be read; another event follows if its content changes.
+    """A listed request or offer that cannot be read; another event follows if its content changes.
 
     Attributes:
         index: The request's identifier, or `None` where that cannot be read either.
-        raw: The record as received, in JSON's own types; fractions as text with all digits.
+        raw: The record as received, in JSON's own types.
         error: Description of the defect, and its place in the reply.
         observed: When the record was received, UTC.
     """
@@ -151,7 +166,47 @@ class BidSelected(Acknowledgeable):
     observed: datetime
 
 
-Event = RequestEvent | Gap | SchemaChanged | Unreadable
+Event = RequestEvent | Gap | Unreadable
+"""Event of a feed of requests."""
 
-KINDS: Final = frozenset({*get_args(RequestKind), Gap.kind, SchemaChanged.kind, Unreadable.kind})
-"""Kinds of the events that a feed delivers. Other events in its store belong to a bot."""
+OfferFeedEvent = OfferEvent | Unreadable
+"""Event of a feed of offers. An `Unreadable` is about one of your requests, or an offer on it, that cannot be read."""
+
+StoredEvent = RequestEvent | OfferEvent | BidSelected | Gap | Unreadable
+"""Event in a store."""
+
+R = TypeVar("R", bound=Serializable)
+
+_UNREADABLE: Final = (
+    "cannot be read: another version of this package wrote it, or it is damaged; use the version that wrote it, or"
+    " another store"
+)
+
+
+def dump_event(event: StoredEvent) -> bytes:
+    """Return an event as bytes."""
+    return to_json(event).encode()
+
+
+def load_event(kind: str, payload: bytes) -> StoredEvent:
+    """Return the event of a stored row.
+
+    Raises:
+        StoreError: It is damaged, or another version of this package wrote it.
+    """
+    event = _loaded(payload, None, f"an event ({kind}) in the store")
+    if not isinstance(event, get_args(StoredEvent)) or event.kind != kind:
+        raise StoreError(f"an event ({kind}) in the store {_UNREADABLE}")
+    return event  # type: ignore[no-any-return]
+
+
+def load_record(record: bytes, kind: type[R]) -> R:
+    """Return a stored record; raise `StoreError` as `load_event` does."""
+    return _loaded(record, kind, "a record in the store")  # type: ignore[no-any-return]
+
+
+def _loaded(payload: bytes, kind: type[Serializable] | None, what: str) -> Any:
+    try:
+        return from_json(bytes(payload)) if kind is None else from_json(bytes(payload), kind)
+    except (ValidationError, ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{what} {_UNREADABLE}") from error

@@ -1,36 +1,313 @@
-"""Feed of events about rate requests, one by one or in batches, acknowledged durably."""
+"""Feeds of events, pulled one by one or in batches, and acknowledged durably."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import logging
+import math
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from datetime import timedelta
 from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
-import attrs
+import anyio
+import anyio.lowlevel
 
-from freight_exchange.errors import ConfigurationError, ValidationError
-from freight_exchange.feed.client_parts import ClientParts
-from freight_exchange.feed.core.planning.pacer import Pacer
-from freight_exchange.feed.core.state import State
-from freight_exchange.feed.core.watermark import Watermark
-from freight_exchange.feed.events import KINDS, Event, RequestEvent
-from freight_exchange.feed.options import WatchOptions
-from freight_exchange.feed.scanning.journal import ScanJournal
-from freight_exchange.feed.scanning.poller import Poller
-from freight_exchange.feed.scanning.source import Source
-from freight_exchange.feed.serialization import unpack
-from freight_exchange.feed.status import Explanation, FeedStatus, explain
-from freight_exchange.feed.stream import EventStream
-from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange import validation
+from freight_exchange.errors import (
+    READ_ERRORS,
+    ConfigurationError,
+    DeadlineExceededError,
+    HeldError,
+    ValidationError,
+    is_transient,
+)
+from freight_exchange.feed.events import (
+    Acknowledgeable,
+    Event,
+    Gap,
+    OfferEvent,
+    OfferFeedEvent,
+    RequestEvent,
+    acknowledgeable,
+    load_event,
+)
+from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
+from freight_exchange.feed.poller import ClientParts, Poller
+from freight_exchange.feed.sources import Source
+from freight_exchange.feed.status import (
+    Explanation,
+    FeedStatus,
+    OfferFeedStatus,
+    explain_offer,
+    explain_request,
+)
+from freight_exchange.hooks import Degraded, Recovered
+from freight_exchange.store import database, feeds, fleet
+from freight_exchange.store.errors import HeldHereError
 
-__all__ = ["Feed"]
+if TYPE_CHECKING:
+    from freight_exchange.store.feeds import EventRow
+
+__all__ = ["Feed", "OfferFeed"]
+
+EventT = TypeVar("EventT", bound=Acknowledgeable)
+
+_logger = logging.getLogger("freight_exchange.feed")
+
+_BATCH: Final = 100
+_BETWEEN_TRIES: Final = 1.0
+_TO_LEAVE: Final = 5.0
+"""Seconds to wait for another feed of this process, which may be about to end."""
+_LONGEST_BACKOFF: Final = 20.0
+_BINDING: Final = "feeds"
+"""Name under which a store keeps the feeds of a program without a bot."""
+
+
+class EventStream(Generic[EventT]):
+    """Base of feeds: events from a store, under a lease. When there are none left, a scan looks for more."""
+
+    def __init__(self, source: Source, client: ClientParts, options: WatchOptions | WatchOffersOptions) -> None:
+        self._source = source
+        self._client = client
+        self._options = options
+        self._store = database.as_store(options.store)
+        # A store that was made here keeps nothing once it is closed: entering again would begin anew.
+        self._is_own = self._store is not options.store
+        self._poller: Poller | None = None
+        self._feed = 0
+        self._is_open = self._was_open = self._is_pulled = False
+        self._reset()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._options.name!r} of {self._client.base_url}>"
+
+    def _reset(self) -> None:
+        """Drop the events that were read; the next pull reads them again."""
+        self._waiting: deque[EventRow] = deque()
+        self._delivered: dict[int, EventRow] = {}
+        self._filtered: list[int] = []
+        self._last_read = 0
+        self._is_uncertain = False
+
+    # Start and end
+
+    async def __aenter__(self) -> Self:
+        if self._is_open:
+            raise ConfigurationError("this feed is already entered: make another with exchange.watch()")
+        if self._was_open and self._is_own and self._options.store is None:
+            raise ConfigurationError("this feed was left, and its store is closed: make another with exchange.watch()")
+        self._reset()
+        account = await self._account()
+        poller = await self._take(account)
+        self._poller, self._is_open, self._was_open = poller, True, True
+        try:
+            await poller.prime()
+            await self._load()
+        except BaseException:
+            await self._release()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._release()
+
+    async def _account(self) -> str:
+        """Return the email of the feed's account. While the credentials cannot be read, retry with backoff."""
+        client, began, pause = self._client, anyio.current_time(), 0.5
+        while True:
+            try:
+                with anyio.move_on_after(client.account_timeout):
+                    account = await client.account()
+                    if pause > 0.5:
+                        await client.hooks.emit(Recovered(feed=self._options.name, after=anyio.current_time() - began))
+                    return account.strip().casefold()
+                raise DeadlineExceededError(f"no credentials were given within {client.account_timeout:g} s")
+            except READ_ERRORS as error:
+                if not is_transient(error):
+                    raise
+                if pause == 0.5:
+                    _logger.warning(
+                        "the feed %r has no credentials for %s: %s; retrying",
+                        self._options.name, client.base_url, error,
+                    )  # fmt: skip
+                    await client.hooks.emit(Degraded(feed=self._options.name, error=error))
+            pause = min(_LONGEST_BACKOFF, 2 * pause)
+            await anyio.sleep(pause)
+
+    async def _take(self, account: str) -> Poller:
+        """Open the store and take the lease; with `standby`, wait while another process has it."""
+        here_until, is_waiting = math.inf, False
+        while True:
+            try:
+                return await self._try_to_take(account)
+            except HeldError as error:
+                now = anyio.current_time()
+                here_until = min(here_until, now + _TO_LEAVE) if isinstance(error, HeldHereError) else math.inf
+                if not self._options.standby or now >= here_until:
+                    raise
+                if not is_waiting:
+                    _logger.info("the feed %r stands by: it is held by %s", self._options.name, error.holder)
+                    is_waiting = True
+            await anyio.sleep(_BETWEEN_TRIES)
+
+    async def _try_to_take(self, account: str) -> Poller:
+        store, options = self._store, self._options
+        await store.__aenter__()
+        try:
+            binding = fleet.Binding(self._client.base_url, account, _BINDING)
+            joined = await store.join(binding, lease=options.lease)
+            self._feed = await store.run(feeds.find_feed, joined.binding, options.name)
+            epoch = await store.run(feeds.take, store.me, self._feed, options.lease)
+            if epoch is None:
+                owner, holder = await store.run(feeds.owner_of, self._feed)
+                problem = f"the feed {options.name!r} in {store.place} is held by {holder}: stop that one first"
+                raise (HeldHereError if owner == store.me else HeldError)(problem, holder=holder)
+            poller = Poller(self._source, store, self._feed, options, self._client)
+            try:
+                await poller.enter(epoch)
+            except BaseException:
+                with anyio.CancelScope(shield=True):
+                    await poller.leave()
+                raise
+        except BaseException:
+            await store.__aexit__(None, None, None)
+            raise
+        return poller
+
+    async def _release(self) -> None:
+        if self._poller is None or not self._is_open:
+            return
+        self._is_open = False
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._poller.leave()
+            finally:
+                await self._store.__aexit__(None, None, None)
+
+    # Events
+
+    def __aiter__(self) -> Self:
+        self._requeue()
+        return self
+
+    async def __anext__(self) -> EventT:
+        (event,) = await self._pull(1)
+        return event
+
+    def batches(self) -> AsyncIterator[tuple[EventT, ...]]:
+        """Iterate over events in batches of up to a hundred.
+
+        Pulling the next batch acknowledges the one before it, except for events that are acknowledged already.
+        """
+        self._requeue()
+        return _Batches(partial(self._pull, _BATCH), self._requeue)
+
+    async def ack(self) -> None:
+        """Acknowledge the delivered events without pulling more."""
+        await self._acknowledge([*self._delivered])
+
+    async def _pull(self, most: int) -> tuple[EventT, ...]:
+        poller = self._opened()
+        if self._is_pulled:
+            raise ConfigurationError("this feed is being pulled by another task: give each task a feed of its own")
+        self._is_pulled = True
+        try:
+            # With a store that works in the event loop, a reader that only pulls could not be cancelled.
+            await anyio.lowlevel.checkpoint()
+            await self._acknowledge([*self._delivered])
+            while True:
+                if events := self._deliver(most):
+                    self._client.instruments.found(self._options.name, [*self._delivered])
+                    return events
+                if self._filtered:
+                    await self._acknowledge([])
+                if not await self._load():
+                    await poller.step()
+                    await self._load()
+                await anyio.lowlevel.checkpoint()
+        finally:
+            self._is_pulled = False
+
+    def _opened(self) -> Poller:
+        if self._poller is None or not self._is_open:
+            raise ConfigurationError("this feed is not open: use it inside `async with exchange.watch() as feed`")
+        return self._poller
+
+    def _requeue(self) -> None:
+        """Put delivered events that are not acknowledged back in the queue."""
+        if self._is_uncertain:
+            # An acknowledgement failed, and may have been committed: only a read shows what remains.
+            self._reset()
+        self._waiting.extendleft(reversed(self._delivered.values()))
+        self._delivered.clear()
+
+    def _is_wanted(self, event: Any) -> bool:
+        raise NotImplementedError
+
+    def _deliver(self, most: int) -> tuple[EventT, ...]:
+        """Return up to `most` next events that pass the filter."""
+        wanted: dict[int, EventT] = {}
+        filtered: list[int] = []
+        for row in self._waiting:
+            if len(wanted) == most:
+                break
+            event: Any = load_event(row.kind, row.payload)
+            # The filter may be the user's own code. If it raises, nothing has been delivered yet.
+            if self._is_wanted(event):
+                wanted[row.id] = acknowledgeable(event, partial(self._acknowledge, [row.id]))
+            else:
+                filtered.append(row.id)
+        for _ in range(len(wanted) + len(filtered)):
+            row = self._waiting.popleft()
+            if row.id in wanted:
+                self._delivered[row.id] = row
+        self._filtered += filtered
+        return tuple(wanted.values())
+
+    async def _load(self) -> bool:
+        """Read more events from the store, and return whether events wait."""
+        if not self._waiting:
+            found = await self._store.run(feeds.events_after, self._feed, self._last_read, _BATCH)
+            self._note(found)
+            self._waiting.extend(found)
+            self._last_read = found[-1].id if found else self._last_read
+        return bool(self._waiting)
+
+    async def _acknowledge(self, numbers: Iterable[int]) -> None:
+        """Acknowledge events, and those that the filter excluded."""
+        poller, done = self._opened(), {*self._filtered, *numbers}
+        if not done:
+            return
+        self._is_uncertain, was_uncertain = True, self._is_uncertain
+        with anyio.CancelScope(shield=True):
+            poller.open_events = await poller.hold(lambda db: feeds.acknowledge(db, self._feed, sorted(done)))
+        self._is_uncertain = was_uncertain
+        requeued = done - self._delivered.keys()
+        for number in done:
+            self._delivered.pop(number, None)
+        if requeued:
+            self._waiting = deque(row for row in self._waiting if row.id not in requeued)
+        # The filter may have excluded more events during the write.
+        self._filtered = [number for number in self._filtered if number not in done]
+
+    def _note(self, rows: Iterable[EventRow]) -> None:
+        """Take note of the events that were read."""
+
+    def _entered(self) -> Poller:
+        if self._poller is None:
+            raise ConfigurationError("this feed has not been entered: use `async with exchange.watch() as feed`")
+        return self._poller
 
 
 class Feed(EventStream[Event]):
     """Events of rate requests: `async for event in feed`. Made by `exchange.watch()`.
 
-    Entering it reads the first pages, unless an earlier run has read them. Transient errors are retried. A wrong URL,
-    an invalid certificate or a rejected login is raised. The rest of the first scan is read page by page, while events
-    are awaited.
+    Entering it reads all that is listed, unless an earlier run has. Transient errors are retried. A wrong URL, an
+    invalid certificate or a rejected login is raised.
 
     Pulling the next event acknowledges the one before it, durably. Leaving the loop does not: the last event is
     delivered again, also after a restart. Scans run only while an event is awaited. After a slow reader, the next scan
@@ -39,97 +316,51 @@ class Feed(EventStream[Event]):
     Transient errors never end a feed: `status()` and the hooks report them. A rejected login ends it.
     """
 
+    _options: WatchOptions
+
     def __init__(self, source: Source, client: ClientParts, options: WatchOptions) -> None:
-        super().__init__(client, options, partial(_is_wanted, options.where), kinds=KINDS, unpack=unpack)
-        self._source = source
-        self._watch_options = options
-        self._journal: ScanJournal
-        self._followed: Watermark | None = None
-        self._poller: Poller
+        super().__init__(source, client, options)
+        self._gaps: dict[int, Gap] = {}
 
-    async def _begin(self, pacer: Pacer) -> None:
-        client, options = self._client, self._watch_options
-        self._journal = ScanJournal(
-            self.lease.state(),
-            self.lease.run,
-            start=options.start,
-            allowance=options.allowance.total_seconds(),
-            now=client.clock.read(),
-            retention=options.retention.total_seconds(),
-        )
-        self._followed = None
-        self._poller = Poller(self._source, self._journal, client, pacer, name=options.name, start=options.start)
-        await (self._journal.record_clock() if options.is_idle else self._poller.prime())
-        await self._queue.load(with_gaps=True)
+    def _is_wanted(self, event: Any) -> bool:
+        where = self._options.where
+        return where is None or not isinstance(event, RequestEvent) or where.matches(event.request)
 
-    def _stop(self) -> None:
-        if hasattr(self, "_poller"):
-            self._poller.progress.stop()
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self._gaps = {}
+        self._note(await self._store.run(feeds.events_after, self._feed, 0, _BATCH, Gap.kind))
+        return self
+
+    def _note(self, rows: Iterable[EventRow]) -> None:
+        loaded = ((row.id, load_event(row.kind, row.payload)) for row in rows if row.kind == Gap.kind)
+        self._gaps |= {number: gap for number, gap in loaded if isinstance(gap, Gap)}
+
+    async def _acknowledge(self, numbers: Iterable[int]) -> None:
+        numbers = [*numbers]
+        await super()._acknowledge(numbers)
+        for number in numbers:
+            self._gaps.pop(number, None)
 
     async def acknowledge_gaps(self) -> int:
         """Acknowledge all gaps, including those not delivered yet; return their number."""
-        numbers = [*self._queue.gaps]
-        await self._queue.acknowledge(numbers)
+        numbers = [*self._gaps]
+        await self._acknowledge(numbers)
         return len(numbers)
-
-    async def _scan(self) -> None:
-        await (self._poller.keep_pruning(self.time) if self._watch_options.is_idle else self._poller.scan())
-
-    # Status
-
-    @property
-    def is_idle(self) -> bool:
-        """`True` if the feed sends no requests, and only holds its store and keeps its clock."""
-        return self._watch_options.is_idle
-
-    @property
-    def is_primed(self) -> bool:
-        """`True` once the first scan is complete: whether its finds are reported is decided."""
-        return self._journal.state.is_primed
-
-    def follow(self, state: str) -> None:
-        """Take this feed's time from a state that another process committed, until this feed is entered again.
-
-        The first call compares the wall clocks of both machines. Later calls use no wall clock, and only move the time
-        forward to that of the last scan: the machine that scans now may have a clock that is ahead.
-        """
-        now, watermark = self._client.clock.read(), State.load(state).watermark
-        if self._followed is None and not hasattr(self, "_journal"):
-            self._followed = watermark.followed(now)
-        elif watermark.time > self.time():
-            self._followed = attrs.evolve(watermark, reading=now)
-
-    def time(self) -> float:
-        """Return the time on the feed's own clock, in seconds. It never goes back, even over restarts."""
-        return self._watermark().time_at(self._client.clock.read())
-
-    def to_utc(self, time: float) -> datetime:
-        """Convert a time on the feed's own clock to UTC, by this machine's clock."""
-        now = self._client.clock.read()
-        return datetime.fromtimestamp(now.wall - (self._watermark().time_at(now) - time), UTC)
-
-    def _watermark(self) -> Watermark:
-        return self._journal.state.watermark if self._followed is None else self._followed
 
     def status(self) -> FeedStatus:
         """Return the status of the feed."""
-        if not hasattr(self, "_poller"):
-            raise ConfigurationError("this feed has not been entered: use `async with exchange.watch() as feed`")
-        state, progress = self._journal.state, self._poller.progress
-        age = state.watermark.least(self._client.clock.read())
+        poller = self._entered()
         return FeedStatus(
-            state=progress.phase,
-            cover_age=timedelta(seconds=min(age, 1e9)) if state.is_entered else None,
-            last_success=progress.last_success,
-            window=timedelta(seconds=progress.window),
-            pages=progress.pages,
-            clamp=state.clamp,
-            allowance=timedelta(seconds=state.allowance),
-            late=state.late,
-            unacknowledged=self.lease.unacknowledged,
-            gaps=tuple(self._queue.gaps.values()),
-            offset_ignored=progress.offset_ignored,
-            retry_in=timedelta(seconds=progress.quiet_for),
+            state=poller.phase,
+            cover_age=poller.cover_age,
+            last_success=poller.last_success,
+            window=timedelta(seconds=poller.window),
+            pages=poller.pages,
+            allowance=self._options.allowance,
+            unacknowledged=poller.open_events,
+            gaps=tuple(self._gaps.values()),
+            retry_in=timedelta(seconds=poller.pace.quiet_for),
         )
 
     async def explain(self, index: int) -> Explanation:
@@ -141,20 +372,75 @@ class Feed(EventStream[Event]):
         """
         if not isinstance(index, int) or isinstance(index, bool):
             raise ValidationError(f"index must be an integer, not {index!r}", field="index")
-        held = self.lease.state()
-        seen, events = await self.lease.run(partial(held.history, index))
-        now = self._client.clock.read()
-        state = self._journal.state
-        return explain(
-            index,
-            seen,
-            events,
-            state=state,
-            time=state.watermark.time_at(now),
-            wall=now.wall,
-            where=self._watch_options.where,
+        poller = self._opened()
+        items, events = await self._store.run(feeds.history, self._feed, index)
+        unseen = (
+            f"was in no scan: the scans cover updates before {poller.to_utc(poller.state.time):%Y-%m-%d %H:%M:%S} UTC,"
+            f" and the service may show one up to {self._options.allowance.total_seconds():g} s late"
+        )
+        item = items.get(str(index))
+        return explain_request(index, item, events, poller.to_utc, self._options.where, unseen)
+
+
+class OfferFeed(EventStream[OfferFeedEvent]):
+    """Events of offers on your requests: `async for event in feed`. Made by `exchange.watch_offers()`.
+
+    Entering it reads the whole listing once, unless an earlier run has read it. Transient errors are retried; a wrong
+    URL, an invalid certificate or a rejected login is raised.
+
+    Pulling the next event acknowledges the one before it, durably. Leaving the loop does not: the last event is
+    delivered again, also after a restart. Scans run only while an event is awaited.
+
+    An offer is reported as gone if a complete scan and then a look-up of its request lack it, while another look-up
+    shows what the scan has listed. If a scan lacks many known offers, none counts as gone for an hour.
+    """
+
+    _options: WatchOffersOptions
+
+    def _is_wanted(self, event: Any) -> bool:
+        where = self._options.where
+        return where is None or not isinstance(event, OfferEvent) or where.matches(event.offer, event.listing)
+
+    def status(self) -> OfferFeedStatus:
+        """Return the status of the feed."""
+        poller = self._entered()
+        return OfferFeedStatus(
+            state=poller.phase,
+            cover_age=poller.cover_age,
+            last_success=poller.last_success,
+            pages=poller.pages,
+            requests=poller.subjects,
+            offers=poller.items,
+            unacknowledged=poller.open_events,
+            retry_in=timedelta(seconds=poller.pace.quiet_for),
         )
 
+    async def explain(self, request: int, offer: int) -> Explanation:
+        """Explain why an offer was delivered or not; `Explanation.index` is that of its request.
 
-def _is_wanted(where: RequestFilter | None, event: Event) -> bool:
-    return where is None or not isinstance(event, RequestEvent) or where.matches(event.request)
+        Args:
+            request: Index of the request.
+            offer: Identifier of the offer.
+
+        Raises:
+            ConfigurationError: The feed is not open.
+            ValidationError: An argument is not a positive integer.
+        """
+        request, offer = validation.identifier(request, "request"), validation.identifier(offer, "offer")
+        poller = self._opened()
+        items, events = await self._store.run(feeds.history, self._feed, request)
+        item = items.get(f"{request}:{offer}")
+        return explain_offer(request, offer, item, events, poller.to_utc, self._options.where)
+
+
+class _Batches(AsyncIterator[tuple[EventT, ...]]):
+    def __init__(self, pull: Callable[[], Awaitable[tuple[EventT, ...]]], requeue: Callable[[], None]) -> None:
+        self._pull = pull
+        self._requeue = requeue
+
+    def __aiter__(self) -> Self:
+        self._requeue()
+        return self
+
+    async def __anext__(self) -> tuple[EventT, ...]:
+        return await self._pull()

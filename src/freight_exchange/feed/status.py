@@ -1,25 +1,30 @@
-"""Status of a feed, and explanations of its events."""
+"""Status of feeds, and explanations why an event was delivered or not."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Literal, get_args
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from freight_exchange.feed.core.first_scan import BASELINE
-from freight_exchange.feed.core.state import State
-from freight_exchange.feed.events import Gap, RequestEvent, RequestKind, Unreadable
-from freight_exchange.feed.serialization import load_request, unpack
-from freight_exchange.models._base import Serializable
-from freight_exchange.models.request_filter import RequestFilter
-from freight_exchange.store.protocol import StoredEvent, TrackedRequest
+from freight_exchange.base import Serializable
+from freight_exchange.feed.events import Gap, OfferEvent, RequestEvent, Unreadable, load_event, load_record
+from freight_exchange.feed.sources import load_offer
+from freight_exchange.models import RateRequest
 
-__all__ = ["Explanation", "FeedStatus", "Phase", "explain"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from freight_exchange.filters import OfferFilter, RequestFilter
+    from freight_exchange.store.feeds import EventRow, Item
+
+__all__ = ["Explanation", "FeedStatus", "OfferFeedStatus", "Phase", "explain_offer", "explain_request"]
 
 Phase = Literal["priming", "live", "catching-up", "backing-off", "draining", "stopped"]
 """State of a feed."""
+
+Verdict = Literal["unseen", "unreadable", "baseline", "excluded", "waiting", "handed-out"]
 
 
 @attrs.frozen(kw_only=True)
@@ -32,15 +37,12 @@ class FeedStatus(Serializable):
         cover_age: Age of the watermark: the time before which no update was missed, except for those that the service
             shows later than `allowance`. `None` before the feed was entered. In a healthy feed it stays small.
         last_success: When the last complete scan began, UTC.
-        window: Window of the running or last scan; while priming, of the first scan.
+        window: Window of the running or last scan.
         pages: Pages of that scan so far.
-        clamp: Maximum number of rows that the service returns in a page, if known.
-        allowance: Time that the service may take to show an update; it grows when updates are found late.
-        late: Number of requests that showed up after more than `allowance`, and were found by deep scans.
+        allowance: Time that the service may take to show an update.
         unacknowledged: Number of events that wait to be delivered or acknowledged.
         gaps: The gaps that are not acknowledged yet.
         retry_in: Time until the next request after a failure: at least an interval, and at least `Retry-After`.
-        offset_ignored: Whether the service returns its first page for each offset. Requests on other pages are missed.
     """
 
     state: Phase
@@ -48,12 +50,35 @@ class FeedStatus(Serializable):
     last_success: datetime | None
     window: timedelta
     pages: int
-    clamp: int | None
     allowance: timedelta
-    late: int
     unacknowledged: int
     gaps: tuple[Gap, ...]
-    offset_ignored: bool = False
+    retry_in: timedelta = timedelta(0)
+
+
+@attrs.frozen(kw_only=True)
+class OfferFeedStatus(Serializable):
+    """Status of a feed of offers.
+
+    Attributes:
+        state: As in `FeedStatus`.
+        cover_age: Time since the start of the last complete scan; `None` before the first. In a healthy feed it stays
+            small.
+        last_success: When the last complete scan began, UTC.
+        pages: Pages of the last scan.
+        requests: Number of your requests that the last scan has listed with offers.
+        offers: Number of offers on them.
+        unacknowledged: Number of events that wait to be delivered or acknowledged.
+        retry_in: Time until the next request after a failure: at least an interval, and at least `Retry-After`.
+    """
+
+    state: Phase
+    cover_age: timedelta | None
+    last_success: datetime | None
+    pages: int
+    requests: int
+    offers: int
+    unacknowledged: int
     retry_in: timedelta = timedelta(0)
 
 
@@ -64,8 +89,8 @@ class Explanation(Serializable):
     Attributes:
         index: The request's identifier.
         verdict: `unseen`: no scan has seen it. `unreadable`: it is listed and cannot be read. `baseline`: it was listed
-            when the feed began, and has not changed. `excluded`: the filter excludes it, or excluded its last event.
-            `waiting`: its event waits to be pulled. `handed-out`: its last event was acknowledged.
+            when the feed began, and has not changed. `excluded`: the filter excludes it. `waiting`: its event waits to
+            be pulled. `handed-out`: its last event was acknowledged.
         sentence: The verdict in words.
         first_seen: When a scan first saw it, UTC; `None` if none has.
         last_seen: When a scan or a look-up last saw it, or found it gone, UTC; `None` if that is unknown.
@@ -73,7 +98,7 @@ class Explanation(Serializable):
     """
 
     index: int
-    verdict: Literal["unseen", "unreadable", "baseline", "excluded", "waiting", "handed-out"]
+    verdict: Verdict
     sentence: str
     first_seen: datetime | None
     last_seen: datetime | None
@@ -83,82 +108,99 @@ class Explanation(Serializable):
         return self.sentence
 
 
-def explain(
+@attrs.frozen(kw_only=True)
+class _Found:
+    """Facts of the store about a request or an offer."""
+
+    index: int
+    what: str
+    item: Item | None
+    events: Sequence[EventRow]
+    to_utc: Callable[[float], datetime]
+
+    def explained(self, verdict: Verdict, why: str) -> Explanation:
+        item = self.item
+        return Explanation(
+            index=self.index,
+            verdict=verdict,
+            sentence=f"{self.what} {why}",
+            first_seen=None if item is None else self.to_utc(item.first_seen),
+            # A tombstone has no time at which the request was last seen.
+            last_seen=None if item is None or item.record is None else self.to_utc(item.last_seen),
+            events=tuple(event.kind for event in self.events),
+        )
+
+
+def explain_request(
     index: int,
-    seen: TrackedRequest | None,
-    events: Sequence[StoredEvent],
-    *,
-    state: State,
-    time: float,
-    wall: float,
+    item: Item | None,
+    events: Sequence[EventRow],
+    to_utc: Callable[[float], datetime],
     where: RequestFilter | None,
+    unseen: str,
 ) -> Explanation:
     """Explain why a request was delivered or not.
 
     Args:
         index: The request's identifier.
-        seen: Its row in the store, if any.
+        item: Its item in the store, if any.
         events: Its events in the store.
-        state: The feed's state.
-        time, wall: The present time on the feed's clock, and in seconds since the epoch.
+        to_utc: Converts a time on the feed's clock.
         where: The feed's filter.
+        unseen: Explanation for a request that no scan has seen.
     """
-
-    def at(moment: float) -> datetime:
-        return datetime.fromtimestamp(wall - (time - moment), UTC)
-
-    def explained(
-        verdict: Literal["unseen", "unreadable", "baseline", "excluded", "waiting", "handed-out"], why: str
-    ) -> Explanation:
-        return Explanation(
-            index=index,
-            verdict=verdict,
-            sentence=f"request {index} {why}",
-            first_seen=None if seen is None else at(seen.first_seen),
-            # A tombstone has no time at which the request was last seen.
-            last_seen=None if seen is None or seen.last_scan == 0 else at(seen.last_seen),
-            events=tuple(event.kind for event in events),
-        )
-
-    if seen is None:
-        if any(event.kind == "unreadable" for event in events):
-            return explained("unreadable", "is listed and cannot be read: an Unreadable event has the reason")
-        if not state.is_primed:
-            return explained("unseen", "was in no scan: the first scan is not complete")
-        return explained(
-            "unseen",
-            f"was in no scan: the scans cover updates before {at(state.watermark.time):%Y-%m-%d %H:%M:%S} UTC,"
-            f" and the service may show one up to {state.allowance:g} s late",
-        )
-    waiting = (event for event in events if not event.is_acknowledged and event.kind in get_args(RequestKind))
-    if (event := next((event for event in waiting if _is_wanted(event, where)), None)) is not None:
-        return explained("waiting", f"is {event.kind}, and its event waits to be pulled or acknowledged")
-    if events and events[-1].kind == Unreadable.kind:
-        return explained("unreadable", "was listed in a form that cannot be read: an Unreadable event has the reason")
-    record = None if seen.record is None else load_request(seen.record)
+    found = _Found(index=index, what=f"request {index}", item=item, events=events, to_utc=to_utc)
+    if item is None and not any(event.kind == Unreadable.kind for event in events):
+        return found.explained("unseen", unseen)
+    for event in events:
+        read = None if event.acked else load_event(event.kind, event.payload)
+        if isinstance(read, RequestEvent) and (where is None or where.matches(read.request)):
+            return found.explained("waiting", f"is {event.kind}, and its event waits to be pulled or acknowledged")
+    if item is None or (events and events[-1].kind == Unreadable.kind):
+        return found.explained("unreadable", "is listed and cannot be read: an Unreadable event has the reason")
+    record = None if item.record is None else load_record(item.record, RateRequest)
     excluded = None if where is None or record is None else where.excluded_by(record)
     if excluded is not None:
-        return explained("excluded", f"is excluded by the filter: {excluded}")
-    if seen.version <= BASELINE:
-        return explained(
+        return found.explained("excluded", f"is excluded by the filter: {excluded}")
+    if item.version == 0:
+        return found.explained(
             "baseline", "was listed when the feed began, which delivers later ones only, and has not changed"
         )
-    # Here every waiting event is excluded by the filter.
-    done = [event for event in events if event.is_acknowledged or event.kind in get_args(RequestKind)]
-    if not done:
+    if not events:
         kept = "requests" if record is None else "events"
-        return explained("handed-out", f"was handed out, or excluded by a filter, longer ago than {kept} are kept")
-    handed_out = [event for event in done if event.is_acknowledged and not event.is_filtered]
-    last = f"the last event was {done[-1].kind!r}"
-    if done[-1] in handed_out:
-        return explained("handed-out", f"was handed out and acknowledged: {last}")
-    before = f", and {handed_out[-1].kind!r} before it was handed out" if handed_out else ""
-    return explained("excluded", f"was excluded by the filter of that time: {last}{before}")
+        return found.explained(
+            "handed-out", f"was handed out, or excluded by a filter, longer ago than {kept} are kept"
+        )
+    return found.explained("handed-out", f"was handed out and acknowledged: the last event was {events[-1].kind!r}")
 
 
-def _is_wanted(event: StoredEvent, where: RequestFilter | None) -> bool:
-    """Return whether the event passes the filter; the request may have changed since."""
-    if where is None:
-        return True
-    read = unpack(event.kind, event.payload)
-    return isinstance(read, RequestEvent) and where.matches(read.request)
+def explain_offer(
+    request: int,
+    offer: int,
+    item: Item | None,
+    events: Sequence[EventRow],
+    to_utc: Callable[[float], datetime],
+    where: OfferFilter | None,
+) -> Explanation:
+    """Explain why an offer was delivered or not; the arguments are those of `explain_request`."""
+    read = [(event, load_event(event.kind, event.payload)) for event in events]
+    its = [(event, told) for event, told in read if isinstance(told, OfferEvent) and told.offer.id == offer]
+    found = _Found(
+        index=request,
+        what=f"offer {offer} on request {request}",
+        item=item,
+        events=[event for event, _ in its],
+        to_utc=to_utc,
+    )
+    if item is None:
+        return found.explained("unseen", "was in no scan: the service has not listed it, or it cannot be read")
+    waiting = [told for event, told in its if not event.acked]
+    wanted = [told for told in waiting if where is None or where.matches(told.offer, told.listing)]
+    if wanted:
+        return found.explained("waiting", f"is {wanted[0].kind}, and its event waits to be pulled or acknowledged")
+    if waiting or (where is not None and item.record is not None and not where.matches(*load_offer(item.record))):
+        return found.explained("excluded", "is left out by the filter")
+    state = "is listed" if item.digest else "is gone"
+    return found.explained(
+        "handed-out", f"{state}: its last event was acknowledged, or it is as it was when the feed began"
+    )

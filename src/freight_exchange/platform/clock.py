@@ -12,11 +12,6 @@ from typing import Final, Protocol
 import anyio
 import attrs
 
-__all__ = [
-    "Clock", "Reading", "SendLimit", "SystemClock", "boot_id", "boot_time", "max_elapsed", "min_elapsed", "now",
-    "rebased", "wall_time",
-]  # fmt: skip
-
 _SMALL_STEP: Final = 3600.0
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
@@ -67,12 +62,7 @@ class Reading:
 
 @attrs.frozen
 class SendLimit:
-    """Time limit until which parts of a write may be sent.
-
-    Attributes:
-        since: Start of the limit.
-        seconds: Its length, by the clock that advances most, so that sleep of the machine counts.
-    """
+    """Time limit until which parts of a write may be sent, by the clock that advances most: sleep counts."""
 
     since: Reading
     seconds: float
@@ -91,9 +81,7 @@ def now(run: str = "") -> Reading:
 class Clock(Protocol):
     """Source of readings for a feed."""
 
-    def read(self) -> Reading:
-        """Read all clocks."""
-        ...
+    def read(self) -> Reading: ...
 
 
 class SystemClock:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-__all__ = ["FileLock"]
-
 _ATTEMPTS = 2
 """If the file is removed during an attempt, `filelock` reports it as held; a second attempt locks the new file."""
 
@@ -32,12 +30,11 @@ class FileLock:
         self._lock = lock
 
     @classmethod
-    def acquire(cls, path: Path, *, mode: int = 0o600, private: bool = False) -> Self | None:
+    def acquire(cls, path: Path, *, private: bool = False) -> Self | None:
         """Lock a file, which is created if it is missing; return `None` if another holder has the lock.
 
         Args:
             path: The file.
-            mode: Permissions of a new file.
             private: Refuse a file of another user, who could hold the lock forever.
 
         Raises:
@@ -51,7 +48,7 @@ class FileLock:
             _check_owner(path)
         lock = filelock.FileLock(
             path,
-            mode=mode,
+            mode=0o600,
             # The lock is taken in a worker thread and released in the loop's thread.
             thread_local=False,
             # A marker file would remain after a process is killed.

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import logging
-import re
-from typing import Final
 from unicodedata import normalize
-
-__all__ = ["CleanFormatter", "clean", "fold"]
-
-_MAYBE_UNFIT: Final = re.compile(r"[^ -~]")
 
 
 def clean(text: str) -> str:
     """Return the text on one line, with control and other invisible characters spelt out (`\\x1b`)."""
-    return _MAYBE_UNFIT.sub(_fit, text)
+    return "".join(map(_fit, text))
 
 
 def fold(text: str) -> str:
@@ -29,8 +23,7 @@ class CleanFormatter(logging.Formatter):
         return clean(super().formatMessage(record))
 
 
-def _fit(match: re.Match[str]) -> str:
-    character = match[0]
+def _fit(character: str) -> str:
     if character.isprintable():
         return character
     if character.isspace():

@@ -1,43 +1,24 @@
 """Durable state of feeds and bots.
 
-`protocol` has the interface for feeds, `work` and `seat` the interface for bots. `memory`, `sqlite` and `postgres` are
-the stores. `store_lock` lets only one process at a time use a store's file.
+A store is a path, the address of a PostgreSQL database, or `MemoryStore()`. `database` has the connection and its
+transactions, `schema` the tables; `fleet` and the modules of feeds, deliveries and effects have statements.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from freight_exchange.errors import ConfigurationError
-from freight_exchange.store.protocol import Store
-
 if TYPE_CHECKING:
-    from freight_exchange.store.memory import MemoryStore
-    from freight_exchange.store.postgres.store import PostgresStore
-    from freight_exchange.store.sqlite.store import SQLiteStore
+    from freight_exchange.store.database import MemoryStore, Store
 
-__all__ = ["MemoryStore", "PostgresStore", "SQLiteStore", "Store"]
+__all__ = ["MemoryStore", "Store"]
 
 if not TYPE_CHECKING:
     # Type checkers must not see `__getattr__`: they would accept every name of the module.
     def __getattr__(name: str) -> object:
-        """Import a store on first use: most programs need no `sqlite3`."""
-        if name == "MemoryStore":
-            from freight_exchange.store.memory import MemoryStore
+        """Import the store on first use: most programs need no `sqlite3`."""
+        if name in __all__:
+            from freight_exchange.store import database
 
-            return MemoryStore
-        if name == "SQLiteStore":
-            from freight_exchange.store.sqlite.store import SQLiteStore
-
-            return SQLiteStore
-        if name == "PostgresStore":
-            try:
-                from freight_exchange.store.postgres.store import PostgresStore
-            except ModuleNotFoundError as error:
-                if error.name != "psycopg":
-                    raise
-                raise ConfigurationError(
-                    "a store in a database needs psycopg: install freight-exchange[postgres]"
-                ) from None
-            return PostgresStore
+            return getattr(database, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

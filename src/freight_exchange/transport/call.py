@@ -1,141 +1,181 @@
-"""Call of the service: a request made from options and sent through the chain."""
+"""Call of the service: its request, its reply, and the state of its attempts."""
 
 from __future__ import annotations
 
+import enum
 import os
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import attrs
 
-from freight_exchange.instrumentation import NO_INSTRUMENTS, CallInfo, Instruments
-from freight_exchange.transport.message import CallContext, Request, RequestKind, SendProgress
+from freight_exchange.hooks import NO_INSTRUMENTS, Instruments
+from freight_exchange.models import Write
+from freight_exchange.options import RetryPolicy, Timeouts
 
 if TYPE_CHECKING:
-    from freight_exchange.errors.outcome import Reconciler
-    from freight_exchange.models.writes import Write
-    from freight_exchange.options import RetryPolicy, Timeouts
+    from freight_exchange.errors import Reconciler
     from freight_exchange.platform.clock import SendLimit
-    from freight_exchange.transport.message import Next, Response
-    from freight_exchange.transport.secrets import Redactor
+    from freight_exchange.transport.redact import Secret
 
-__all__ = ["CallExecutor", "Limits", "RequestMeter", "new_call_id"]
-
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
-
-def new_call_id() -> str:
-    """Return an id for one call: 16 hexadecimal digits, unique among processes."""
-    return os.urandom(8).hex()
-
-
-class Read(Protocol[T_co]):
-    """Function that turns a successful reply into a result, or raises `DecodeError`."""
-
-    def __call__(self, response: Response, /) -> T_co: ...
+__all__ = [
+    "Call",
+    "Limits",
+    "Middleware",
+    "Next",
+    "Request",
+    "RequestKind",
+    "Response",
+    "Send",
+    "new_call_id",
+]
 
 
-@attrs.define
-class RequestMeter:
-    """Count of the requests that calls sent, logins before replays included.
+class RequestKind(enum.Enum):
+    """Kind of a request: the effect of repeating it."""
+
+    READ = "read"
+    """Read: GET and the POST listings. A repeat has no effect."""
+    LOGIN = "login"
+    """Login: a repeat returns another token, which is harmless, but each try counts against the account."""
+    WRITE = "write"
+    """Write: a repeat would make a second publication, offer, answer or route, so it must not happen."""
+
+
+@attrs.frozen(eq=False, kw_only=True)
+class Request:
+    """Request, as middleware receives it. Its `repr` shows no body and no secret.
 
     Attributes:
-        sent: Total number of requests.
+        method: The HTTP method.
+        path: Path relative to the API root, without a leading slash.
+        kind: Read, login or write: the effect of a repeat.
+        content: The JSON body, encoded, or `None`.
+        params: The query string's pairs.
+        headers: Headers in addition to the SDK's own.
+        attempt: Number of the attempt within its call, from 1.
+        call_id: The id of its call, the same for all attempts. To send the id, add it as a header.
+        write: The write as a value; `None` for reads and logins.
     """
 
-    sent: int = 0
-    _extra: int = 0
+    method: str
+    path: str
+    kind: RequestKind
+    content: bytes | None = attrs.field(default=None, repr=False)
+    params: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = attrs.field(default=(), repr=False)
+    attempt: int = 1
+    call_id: str = ""
+    write: Write | None = attrs.field(default=None, repr=False)
 
-    def record(self, progress: SendProgress) -> None:
-        """Count the requests of a call that has ended."""
-        self.sent += progress.sends + progress.replays
-        self._extra += max(0, progress.sends - 1) + progress.replays
+    def with_header(self, name: str, value: str) -> Request:
+        """Return the same request with one more header."""
+        return attrs.evolve(self, headers=(*self.headers, (name, value)))
 
-    def take_extra(self) -> int:
-        """Return how many requests calls needed in addition to their first one, since the last call of this method."""
-        extra, self._extra = self._extra, 0
-        return extra
+
+@attrs.frozen(eq=False, kw_only=True)
+class Response:
+    """Complete and decompressed reply.
+
+    Attributes:
+        status: The HTTP status.
+        content: The bytes of the body. `repr` does not show them, since they may be a login's reply.
+        headers: Raw name and value pairs, as received.
+        attempt: How often the network had received the requests of this call by then.
+    """
+
+    status: int
+    content: bytes = attrs.field(repr=False)
+    headers: Sequence[tuple[bytes, bytes]] = attrs.field(default=(), repr=False)
+    attempt: int = 1
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header, or `None`; case is ignored."""
+        wanted = name.lower().encode("ascii")
+        for key, value in self.headers:
+            if key.lower() == wanted:
+                return value.decode("latin-1")
+        return None
+
+
+Next = Callable[[Request], Awaitable[Response]]
+Middleware = Callable[[Request, Next], Awaitable[Response]]
+"""An async callable `(request, call_next) -> response`.
+
+It is called once for each attempt, before the token is attached. To send the request it calls `call_next`: at most once
+for a write (a second call is refused), any number of times for a read. An exception that is not an error of this
+package reaches the caller unchanged.
+"""
 
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """Limits of time and retries for the calls of one view of a client, and the instruments around them."""
+    """Limits of time and retries for the calls of one view of a client."""
 
     deadline: float
-    timeouts: Timeouts
-    retries: RetryPolicy
+    timeouts: Timeouts = attrs.field(factory=Timeouts)
+    retries: RetryPolicy = attrs.field(factory=RetryPolicy)
     instruments: Instruments = NO_INSTRUMENTS
-    meter: RequestMeter | None = None
     send_limit: SendLimit | None = None
 
 
-@attrs.frozen(eq=False)
-class CallExecutor:
-    """Entry to a chain of middleware.
+@attrs.define(eq=False, kw_only=True, repr=False)
+class Call:
+    """One call, and what is known of its current attempt.
 
-    Every error of this package that it raises is settled: it states whether the call may have taken effect, has the
-    circumstances of the call, and must not be retried by callers.
+    The state is here and not in the `Request`: a middleware cannot change whether a write may have taken effect.
     """
 
-    send: Next
-    redactor: Redactor
-    base_url: str = ""
+    kind: RequestKind
+    method: str
+    path: str
+    read: Callable[[Response], Any]
+    limits: Limits
+    started: float
+    call_id: str
+    write: Write | None = None
+    reconciler: Reconciler | None = None
+    token: Secret | None = None
+    sends: int = 0
+    # Logins that followed a refusal of the token.
+    replays: int = 0
+    # Of the current attempt: the network has it, a byte may have left, nothing more may be sent, the whole reply.
+    handed: bool = False
+    began: bool = False
+    stopped: bool = False
+    reply: Response | None = None
+    waits_for_login: bool = False
+    # Description of the wait in which the deadline passed.
+    queue: str = ""
 
-    async def call(
-        self,
-        kind: RequestKind,
-        method: str,
-        path: str,
-        read: Read[T],
-        limits: Limits,
-        *,
-        content: bytes | None = None,
-        params: tuple[tuple[str, str], ...] = (),
-        write: Write | None = None,
-        exchange: Reconciler | None = None,
-        started: float | None = None,
-        call_id: str | None = None,
-    ) -> T:
-        """Send a request until it succeeds, its retries are used up or its deadline has passed.
+    @property
+    def ends_at(self) -> float:
+        return self.started + self.limits.deadline
 
-        `started` is the time from which the deadline counts, for calls that look something up first. `call_id` is an id
-        chosen by the caller.
-        """
-        started = anyio.current_time() if started is None else started
-        request = Request(
-            method=method,
-            path=path,
-            kind=kind,
-            timeouts=limits.timeouts,
-            content=content,
-            params=params,
-            call_id=call_id or new_call_id(),
-            write=write,
-            replayable=kind is not RequestKind.WRITE or limits.retries.trust_refusals,
-            deadline=limits.deadline,
-            ends_at=started + limits.deadline,
-            progress=SendProgress(limits.send_limit),
-            context=CallContext(read=read, retries=limits.retries, started=started, reconciler=exchange),
-        )
-        # The body of a login contains the password, which a traceback with locals would show.
-        del content
-        try:
-            if limits.instruments:
-                with limits.instruments.call(self._describe(request)):
-                    response = await self.send(request)
-            else:
-                response = await self.send(request)
-        finally:
-            if limits.meter is not None:
-                limits.meter.record(request.progress)
-        return cast("T", response.result)
+    @property
+    def in_doubt(self) -> bool:
+        """`True` if this is a write that the service may have received in part."""
+        return self.kind is RequestKind.WRITE and self.began
 
-    def _describe(self, request: Request) -> CallInfo:
-        return CallInfo(
-            base_url=self.base_url,
-            method=request.method,
-            path=request.path,
-            call_id=request.call_id,
-            write=request.write,
-        )
+    @property
+    def latest_start(self) -> float:
+        """Latest time at which it may be sent. A write needs a quarter of its deadline to learn its outcome."""
+        return self.ends_at - (0.25 * self.limits.deadline if self.kind is RequestKind.WRITE else 0.0)
+
+    def is_late(self) -> bool:
+        """Return whether this is a write that must not be sent any more."""
+        return self.kind is RequestKind.WRITE and anyio.current_time() > self.latest_start
+
+    def reset(self) -> None:
+        """Forget an attempt that had no effect, with proof."""
+        self.handed = self.began = False
+        self.reply = None
+
+
+def new_call_id() -> str:
+    """Return an id for one call, unique among processes."""
+    return os.urandom(8).hex()
+
+
+Send = Callable[[Call, Request], Awaitable[Response]]

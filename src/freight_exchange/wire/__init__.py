@@ -1,28 +1,36 @@
-"""Wire JSON to models and back: pure functions, and the only place with wire spellings."""
+"""Wire format: replies to records, and drafts to JSON. No other module knows the names of the wire.
+
+`codec` reads records, this module what is around them, `encoder` writes, and `json` is the syntax. Any body gives a
+value or a `DecodeError`.
+
+Errors name types and places, never values: a reply may repeat a secret.
+"""
 
 from __future__ import annotations
 
-from freight_exchange.wire.decoder import (
-    BIDS,
-    CARRIERS,
-    CURRENCIES,
-    MAX_DESCRIBED,
-    OFFERS,
-    REQUESTS,
-    ROUTES,
-    Kind,
-    Rows,
-    decode_bid,
-    decode_declined_offer,
-    decode_one,
-    decode_rows,
-    decode_written_route,
-    index_of_raw,
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+
+import attrs
+
+from freight_exchange.errors import DecodeError
+from freight_exchange.models import Bid, Carrier, Company, Contact, Currency, Listing, Offer, RateRequest, Route, User
+from freight_exchange.wire.codec import (
+    ALIASES,
+    LIFETIMES,
+    RecordError,
+    integer,
+    known,
+    number,
+    position_of,
+    structure,
+    structure_rows,
+    unread,
 )
 from freight_exchange.wire.encoder import (
-    Body,
-    CarrierField,
-    CurrencyField,
     check_paired,
     encode_credentials,
     encode_list_parameters,
@@ -32,62 +40,349 @@ from freight_exchange.wire.encoder import (
     encode_route,
     encode_route_filters,
 )
-from freight_exchange.wire.failure import reports_no_records
 from freight_exchange.wire.json import dump, parse
-from freight_exchange.wire.login import (
-    Login,
-    decode_login,
-    decode_user,
-    find_rejection,
-    find_sentence,
-    find_sentence_in_text,
-    is_unauthorized,
-    mask_user,
-)
-from freight_exchange.wire.repeated_keys import find_repeats
-from freight_exchange.wire.snapshots import dump_bid, dump_request, load_bid, load_request
 
 __all__ = [
-    "BIDS",
-    "CARRIERS",
-    "CURRENCIES",
-    "MAX_DESCRIBED",
-    "OFFERS",
-    "REQUESTS",
-    "ROUTES",
-    "Body",
-    "CarrierField",
-    "CurrencyField",
-    "Kind",
-    "Login",
-    "Rows",
-    "check_paired",
-    "decode_bid",
-    "decode_declined_offer",
-    "decode_login",
-    "decode_one",
-    "decode_rows",
-    "decode_user",
-    "decode_written_route",
-    "dump",
-    "dump_bid",
-    "dump_request",
-    "encode_credentials",
-    "encode_list_parameters",
-    "encode_offer",
-    "encode_request_draft",
-    "encode_response",
-    "encode_route",
-    "encode_route_filters",
-    "find_rejection",
-    "find_repeats",
-    "find_sentence",
-    "find_sentence_in_text",
-    "index_of_raw",
-    "is_unauthorized",
-    "load_bid",
-    "load_request",
-    "mask_user",
-    "parse",
-    "reports_no_records",
-]
+    "BID", "BIDS", "CARRIERS", "CURRENCIES", "MAX_DESCRIBED", "OFFERS", "REQUESTS", "ROUTES", "SECRETS", "Kind", "Rows",
+    "check_paired", "decode_login", "decode_one", "decode_optional", "decode_rows", "decode_user", "dump",
+    "encode_credentials", "encode_list_parameters", "encode_offer",
+    "encode_request_draft", "encode_response", "encode_route", "encode_route_filters", "find_rejection",
+    "find_sentence", "find_sentence_in_text", "index_of_raw", "is_token", "is_unauthorized", "mask_user", "names",
+    "parse", "reports_no_records",
+]  # fmt: skip
+
+T = TypeVar("T")
+
+SECRETS: Final = ("token", "password", "authorization")
+"""Parts of the keys of secrets, such as `refresh_token` and `new_password`."""
+
+
+class Kind(NamedTuple, Generic[T]):
+    """Kind of record, with the name of its collection in replies."""
+
+    collection: str
+    model: type[T]
+
+
+class Rows(NamedTuple, Generic[T]):
+    """The records of a reply, and errors for what could not be read.
+
+    `broken` has an error for each row without a readable identifier, `flaws` one for each unreadable value of a record.
+    Each has `MAX_DESCRIBED` errors at most, and `more` is the number of further ones. `rows` counts all rows.
+    """
+
+    records: tuple[T, ...]
+    broken: tuple[DecodeError, ...] = ()
+    flaws: tuple[DecodeError, ...] = ()
+    more: int = 0
+    rows: int = 0
+
+    def plus(self, other: Rows[T]) -> Rows[T]:
+        """Return the rows of two replies, which are pieces of one page."""
+        pairs: Any = zip(self, other, strict=True)
+        return Rows(*(mine + theirs for mine, theirs in pairs))
+
+
+BID: Final = Kind("bid", Bid)
+"""A submitted offer in its reply (service document, 4.10)."""
+REQUESTS: Final = Kind("raterequests", RateRequest)
+OFFERS: Final = Kind("offers", Listing)
+BIDS: Final = Kind("bids", Bid)
+ROUTES: Final = Kind("routes", Route)
+CARRIERS: Final = Kind("carriers", Carrier)
+CURRENCIES: Final = Kind("currencies", Currency)
+
+MAX_DESCRIBED: Final = 100
+"""Maximum number of errors of a kind to describe in one reply; further ones are only counted."""
+
+
+def decode_rows(data: object, kind: Kind[T]) -> Rows[T]:
+    """Return the records of a listing, in the order of their numbers, and errors for what could not be read.
+
+    An object without the collection is a `DecodeError`, as an empty listing would hide all requests from a watcher.
+    """
+    keys, raws = _collection(data, kind.collection)
+    if not raws:
+        if _reports_failure(data) and not reports_no_records(find_sentence(data) or "", kind.collection):
+            raise DecodeError(f"an error beside an empty {kind.collection!r}", raw=data)
+        return Rows(())
+    found, refused = structure_rows(raws, kind.model)
+    broken, flaws = list[DecodeError](), list[DecodeError]()
+    more = 0
+    for at in refused:
+        record = found[at]
+        if isinstance(record, RecordError):
+            message, places, errors = str(record), [record.key], broken
+        else:
+            message, places, errors = "a value that cannot be read", [*unread(record, raws[at])], flaws
+        for place in places:
+            if len(errors) < MAX_DESCRIBED:
+                errors.append(DecodeError(message, path=_path(kind, keys[at], place), raw=raws[at]))
+            else:
+                more += 1
+    records = [record for record in found if not isinstance(record, RecordError)] if broken or more else found
+    return Rows(cast("tuple[T, ...]", tuple(records)), tuple(broken), tuple(flaws), more, len(raws))
+
+
+def _path(kind: Kind[Any], *steps: str) -> str:
+    return ".".join(step for step in (kind.collection, *steps) if step)
+
+
+def decode_one(data: object, kind: Kind[T]) -> T:
+    """Return the only record in the reply to a write; raise `DecodeError` without one, or if it reports an error."""
+    if _reports_failure(data):
+        raise DecodeError(f"an error where {kind.collection!r} is expected", raw=data)
+    found = decode_rows(data, kind)
+    if found.broken:
+        raise found.broken[0]
+    if len(found.records) != 1:
+        raise DecodeError(f"{len(found.records)} records where one is expected", path=kind.collection)
+    return found.records[0]
+
+
+def decode_optional(data: object, kind: Kind[T]) -> T | None:
+    """Return the record in the reply to a write that is not documented (service document, 3 and 4.5), if there is one.
+
+    An empty reply, the record, and any other object are a success; all else, and an error, is a `DecodeError`.
+    """
+    if data in (None, {}, [], ""):
+        return None
+    if not isinstance(data, dict) or _reports_failure(data):
+        raise DecodeError("an error where a record or nothing is expected", raw=data)
+    held = data.get(kind.collection) or data.get("route") or data
+    try:
+        return decode_one({kind.collection: held}, kind)
+    except DecodeError:
+        return None
+
+
+_POSITIONS: Final = [str(position) for position in range(1000)]
+"""Keys of a page in order: most pages need no sorting."""
+
+
+def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
+    if data is None or data in ({}, []):
+        return [], []
+    if not isinstance(data, dict) or name not in data:
+        found = "an object without" if isinstance(data, dict) else f"{_kind(data)} instead of"
+        raise DecodeError(f"{found} {name!r}", raw=data)
+    held = data[name]
+    if held is None:
+        return [], []
+    if isinstance(held, list):
+        return [str(position) for position in range(len(held))], held
+    if not isinstance(held, dict):
+        raise DecodeError(f"{_kind(held)} where a collection is expected", path=name, raw=held)
+    keys = list(held)
+    if keys == _POSITIONS[: len(keys)]:
+        return keys, [*held.values()]
+    if max(map(position_of, keys), default=0) < 0:
+        if isinstance(held.get("index"), dict | list | None):
+            raise DecodeError("an object that is not a collection", path=name, raw=held)
+        # A single record in the place of the collection.
+        return [""], [held]
+    keys.sort(key=position_of)
+    return keys, [held[key] for key in keys]
+
+
+def index_of_raw(raw: object) -> int | None:
+    """Return the index of an unreadable row, or `None` if the index is unreadable too."""
+    with suppress(ValueError):
+        return integer(raw.get("index")) if isinstance(raw, dict) else None
+    return None
+
+
+def _kind(value: object) -> str:
+    """Return the name of a value's JSON type: the value itself may be large or secret."""
+    names = {dict: "an object", list: "a list", bool: "a boolean", str: "text", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def _reports_failure(data: object) -> bool:
+    """Return whether a body reports a failure."""
+    if not isinstance(data, dict):
+        return False
+    folded = {key.casefold(): value for key, value in data.items()}
+    return any(folded.get(key) for key in _FAILURES) or any(
+        str(folded[key]).strip().casefold() in ("false", "0", "no") for key in _SUCCESSES & folded.keys()
+    )
+
+
+# Refusals (service document, 7)
+
+_FAILURES: Final = ("error", "errors")
+_SUCCESSES: Final = frozenset({"success", "ok"})
+_SENTENCES: Final = ("message", "Unauthorized", "error", "errors", "detail", "details", "msg", "reason")
+"""Usual keys of sentences, as the document does not show the body of a 400."""
+_MAX_SENTENCE: Final = 300
+_HTML: Final = re.compile(r"<[a-z!/?]", re.IGNORECASE)
+_NOTHING_FOUND: Final = r"no (data|records?|results?|{})( were)? found"
+_NAMES: Final = {"raterequests": "(rate ?)?requests"}
+"""Names of collections in sentences, where they differ from those in replies."""
+
+
+def reports_no_records(sentence: str, collection: str) -> bool:
+    """Return whether a sentence reports only that the requested collection has no records.
+
+    Only known sentences count: a gateway may answer, and a false empty listing hides requests from a watcher.
+    """
+    words = " ".join(re.findall(r"\w+", sentence.casefold()[:100]))
+    return re.fullmatch(_NOTHING_FOUND.format(_NAMES.get(collection, collection)), words) is not None
+
+
+def is_unauthorized(data: object, *, success: bool) -> bool:
+    """Return whether a reply only refuses the token.
+
+    With a result beside it, the write may have been carried out, and a repeat would do it twice.
+    """
+    if not isinstance(data, dict) or "Unauthorized" not in data or (success and not data["Unauthorized"]):
+        return False
+    others = {key: value for key, value in data.items() if key != "Unauthorized"}
+    has_result = any(
+        (isinstance(value, dict | list) and value) or key in ALIASES["id"] for key, value in others.items()
+    )
+    reports_success = success and any(
+        key == "id" or (key.casefold() in _SUCCESSES and value in (True, "true", "1")) for key, value in others.items()
+    )
+    return not has_result and not reports_success
+
+
+def find_sentence(data: object) -> str | None:
+    """Return the sentence in the body of a refusal, or `None` if there is none."""
+    found = _sentence(data, 0)
+    return found if found is None or len(found) <= _MAX_SENTENCE else f"{found[: _MAX_SENTENCE - 3]}..."
+
+
+def _sentence(data: object, depth: int) -> str | None:
+    """Return the first sentence in a value, one under the usual keys first."""
+    if isinstance(data, str):
+        return " ".join(data.split()) or None
+    if isinstance(data, list) and depth < 4:
+        return next(filter(None, (_sentence(item, depth + 1) for item in data)), None)
+    if not isinstance(data, dict) or depth == 4:
+        return None
+    folded = {key.casefold(): value for key, value in data.items()}
+    usual = (_sentence(folded.get(key.casefold()), depth + 1) for key in _SENTENCES)
+    # Below them, fields with their problems, as validators report them.
+    fields = ((key, _sentence(value, depth + 1)) for key, value in data.items() if depth)
+    return next(filter(None, usual), None) or next((f"{key}: {words}" for key, words in fields if words), None)
+
+
+def find_sentence_in_text(text: str) -> str | None:
+    """Return the text of a refusal that is not JSON, if it is short, plain and not HTML."""
+    words = " ".join(text.split())
+    if not words or len(words) > _MAX_SENTENCE or not words.isprintable() or _HTML.search(words):
+        return None
+    return words
+
+
+@cache
+def names() -> frozenset[str]:
+    """Return the names of the wire. A short secret that is one of them is not masked there."""
+    models = (Bid, Carrier, Company, Contact, Currency, Listing, Offer, RateRequest, Route, User)
+    envelopes = {kind.collection for kind in (REQUESTS, OFFERS, BIDS, ROUTES, CARRIERS, CURRENCIES)}
+    return frozenset({"bid", "user", "access_token", *_SENTENCES, *envelopes}.union(*map(known, models)))
+
+
+# Logins (service document, 4.1)
+
+_EARLIEST_EPOCH: Final = 10**9
+"""A lifetime of more than thirty years is a date, in seconds since 1970."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class Login:
+    """Result of a login: JSON of the account without its secrets, the token, and the seconds until it expires."""
+
+    raw: Mapping[str, object]
+    token: str
+    lifetime: float | None
+
+
+def decode_login(data: object, *, wall: float) -> Login:
+    """Decode the account and its token at the time `wall`; raise `DecodeError` if one is missing."""
+    holder = data.get("user") if isinstance(data, dict) else None
+    token = _token(data)
+    if not isinstance(data, dict) or not isinstance(holder, dict) or not isinstance(token, str) or not is_token(token):
+        problem, path = (
+            ("no login reply", "$") if not isinstance(data, dict)
+            else ("missing from the login reply", "user") if not isinstance(holder, dict)
+            else ("missing from the login reply", "user.access_token") if not isinstance(token, str)
+            else ("no token that a header can carry", "user.access_token")
+        )  # fmt: skip
+        # A traceback with locals would show the token in the reply.
+        del data, holder, token
+        raise DecodeError(problem, path=path)
+    lifetime = next((found for place in (holder, data) if (found := _lifetime(place)) is not None), None)
+    if lifetime is not None and lifetime > _EARLIEST_EPOCH:
+        lifetime -= wall
+    return Login(_without_secrets(holder), token, lifetime)
+
+
+def decode_user(raw: object) -> User:
+    """Decode the user of a login's reply; unreadable fields go to `extra`."""
+    try:
+        return structure(raw, User)
+    except RecordError as error:
+        raise DecodeError(str(error), path="user") from None
+
+
+def mask_user(raw: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:
+    """Mask the fields of a user that may repeat the token or the password: the avatar's URL and unknown fields."""
+
+    def masked(raw: Mapping[str, object], plain: frozenset[str]) -> dict[str, object]:
+        return {
+            key if key in plain else str(mask(key)): value
+            if key in plain and not isinstance(value, dict | list)
+            else mask(value)
+            for key, value in raw.items()
+        }
+
+    result = masked(raw, known(User) - set(ALIASES["image_url"]))
+    company = raw.get("company")
+    return {**result, "company": masked(company, known(Company))} if isinstance(company, dict) else result
+
+
+def find_rejection(data: object) -> str | None:
+    """Return the sentence of a reply that rejects a login (a message and no token), else `None`."""
+    if not isinstance(data, dict) or _token(data) is not None:
+        return None
+    if "message" in data or "Unauthorized" in data:
+        return find_sentence(data) or "the service gave no reason"
+    return None
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _without_secrets(item)
+            for key, item in value.items()
+            if not any(word in key.casefold() for word in SECRETS)
+        }
+    return [_without_secrets(item) for item in value] if isinstance(value, list) else value
+
+
+def is_token(token: str) -> bool:
+    """Return whether a header can carry the text."""
+    return bool(token) and token.isascii() and token.isprintable() and " " not in token
+
+
+def _token(data: object) -> object:
+    """Return the value of the token's key, in the user or beside it, or `None`."""
+    if not isinstance(data, dict):
+        return None
+    holder = data.get("user")
+    inside = holder.get("access_token") if isinstance(holder, dict) else None
+    return inside or data.get("access_token") or None
+
+
+def _lifetime(holder: Mapping[str, object]) -> float | None:
+    for key in LIFETIMES:
+        try:
+            seconds = number(holder.get(key))
+        except ValueError:
+            # An unreadable lifetime counts as unknown: the token is used until the service refuses it.
+            continue
+        if seconds is not None:
+            return max(0.0, float(seconds))
+    return None

@@ -4,43 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from freight_exchange import validation
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import Carrier, RateRequestDraft, Route, RouteDraft, SubmitOffer, validation
-from freight_exchange.models.enums import Word
+from freight_exchange.models import Carrier, RateRequestDraft, Route, RouteDraft, SubmitOffer
 from freight_exchange.options import CarrierField, CurrencyField
-from freight_exchange.wire import fields
+from freight_exchange.wire.codec import ALIASES
 from freight_exchange.wire.json import dump
+from freight_exchange.words import Word
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-__all__ = [
-    "Body",
-    "CarrierField",
-    "CurrencyField",
-    "check_paired",
-    "encode_credentials",
-    "encode_list_parameters",
-    "encode_offer",
-    "encode_request_draft",
-    "encode_response",
-    "encode_route",
-    "encode_route_filters",
-]
-
 Body = dict[str, object]
+
+# Names of the wire, where they differ from those of arguments and attributes (service document, 4)
+
+_SAME = "origin destination arrival packaging quantity length width height weight incoterm hazardous notes"
+_DRAFT: Final = {"commodityname": "commodity", "requesttype": "type", **{name: name for name in _SAME.split()}}
+_FILTERS: Final = {
+    "origin": "origin", "destination": "destination", "carrier": "carrierId", "vessel": "vessel",
+    "voyage_id": "voyageId", "timezone": "timezone", "departure": "departure", "arrival": "arrival",
+    "cy_cutoff": "cycutoff", "cfs_cutoff": "cfscutoff", "departs_from": "departStart", "departs_until": "departEnd",
+    "arrives_from": "arrivalStart", "arrives_until": "arrivalEnd", "cy_from": "cyStart", "cy_until": "cyEnd",
+    "cfs_from": "cfsStart", "cfs_until": "cfsEnd",
+}  # fmt: skip
+_ROUTE_TEXTS: Final = ("origin", "destination", "vessel", "voyage_id", "timezone")
+_ROUTE_TIMES: Final = ("cy_cutoff", "cfs_cutoff", "departure", "arrival")
 
 
 def encode_credentials(email: str, password: str) -> bytes:
-    """Encode the body of a login (service document, 4.1).
-
-    Raises:
-        ValidationError: One of them cannot be sent. Neither is in the error or its traceback.
-    """
+    """Encode the body of a login (service document, 4.1). Neither is in an error or its traceback."""
     try:
-        return dump({fields.LOGIN_EMAIL: email, fields.LOGIN_PASSWORD: password})
+        return dump({"email": email, "password": password})
     except ValidationError:
         pass
     del email, password
@@ -49,45 +46,44 @@ def encode_credentials(email: str, password: str) -> bytes:
 
 def encode_request_draft(draft: RateRequestDraft) -> Body:
     """Encode the body that publishes a rate request (service document, 4.3)."""
-    values = {key: getattr(draft, field) for field, key in fields.REQUEST_DRAFT.items()}
+    values = {key: getattr(draft, field) for key, field in _DRAFT.items()}
     return {key: _plain(value) for key, value in values.items() if value is not None}
 
 
 def encode_offer(write: SubmitOffer, currency_field: CurrencyField = "currencyIndex") -> Body:
     """Encode the body that submits an offer (service document, 4.10)."""
-    body: Body = {fields.OFFER_REQUEST: write.request, fields.OFFER_TOTAL: write.amount}
-    body |= dict.fromkeys(fields.CURRENCY_FIELDS[currency_field], write.currency)
+    names = ("currencyIndex", "currencyId") if currency_field == "both" else (currency_field,)
+    body: Body = {"requestIndex": write.request, "offer": write.amount, **dict.fromkeys(names, write.currency)}
     if write.rates is not None:
-        body[fields.RATES] = dict(write.rates)
+        body["rates"] = dict(write.rates)
     if write.terms is not None:
-        body[fields.OFFER_TERMS] = write.terms
+        body["terms"] = write.terms
     return body
 
 
 def encode_response(offer_id: int, approved: bool) -> Body:
     """Encode the body that approves or declines an offer (service document, 4.8)."""
-    return {fields.RESPONSE_OFFER: offer_id, fields.RESPONSE_APPROVED: int(approved)}
+    return {"offerIndex": offer_id, "approved": int(approved)}
 
 
 def encode_route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") -> Body:
     """Encode the body that creates or replaces a route (service document, 4.5).
 
-    An unreadable date is sent back as the received text. An unknown zone is sent back with its naive times.
-
-    Raises:
-        ValidationError: The route lacks a field, which the update would erase; a value cannot be sent; a time is aware
-            and the zone of the route is unknown; or the arrival has a zone.
+    An unreadable date is sent back as the received text, and an unknown zone with its naive times. A missing field,
+    which the update would erase, is a `ValidationError`.
     """
     zone = _zone(draft)
-    times = {key: _time(draft, field, spellings, zone) for field, (key, spellings) in fields.ROUTE_TIMES.items()}
-    # An empty text of the service is sent back as received.
-    texts = {
-        key: validation.text(_present(getattr(draft, field), field), field, allow_empty=True)
-        for field, key in fields.ROUTE_TEXTS.items()
+    values = {name: _time(draft, name, zone) for name in _ROUTE_TIMES}
+    for name in _ROUTE_TEXTS:
+        # An empty text of the service is sent back as received.
+        values[name] = validation.text(_present(getattr(draft, name), name), name, allow_empty=True)
+    index = {"index": validation.identifier(draft.index, "index")} if isinstance(draft, Route) else {}
+    names = ("carrier", "carrierId") if carrier_field == "both" else (carrier_field,)
+    return {
+        **index,
+        **{_FILTERS[name]: value for name, value in values.items()},
+        **dict.fromkeys(names, _carrier(draft.carrier)),
     }
-    index = {fields.ROUTE_INDEX: validation.identifier(draft.index, "index")} if isinstance(draft, Route) else {}
-    carrier = _carrier(draft.carrier)
-    return {**index, **texts, **times, **dict.fromkeys(fields.CARRIER_FIELDS[carrier_field], carrier)}
 
 
 def encode_list_parameters(
@@ -100,48 +96,30 @@ def encode_list_parameters(
 ) -> Body:
     """Encode the parameters of a listing (service document, 4); `None` omits a parameter.
 
-    Args:
-        offset: The number of the page, from 0.
-        rows: Records per page; the service accepts it only together with `offset`.
-        seconds: Largest age of the last update.
-        index: Index of the only wanted record.
-        type: A word of the listing's filter.
-
-    Raises:
-        ValidationError: `offset` and `rows` are not given together.
+    `offset` is the number of the page, and only accepted together with `rows`.
     """
-    if (offset is None) != (rows is None):
-        raise ValidationError("offset and rows must be given together", field="rows" if rows is None else "offset")
-    parameters: Body = {
-        fields.INDEX_PARAMETER: index,
-        fields.TYPE_PARAMETER: None if type is None else type.value,
-        fields.OFFSET: offset,
-        fields.ROWS: rows,
-        fields.SECONDS: seconds,
-    }
+    word = None if type is None else type.value
+    parameters = {"index": index, "type": word, "offset": offset, "rowsperpage": rows, "secondsSinceUpdate": seconds}
     return {key: value for key, value in parameters.items() if value is not None}
 
 
 def check_paired(parameters: object) -> None:
     """Raise `ValidationError` for `offset` without `rowsperpage`, or the reverse, in free-form parameters."""
-    if isinstance(parameters, Mapping) and (fields.OFFSET in parameters) != (fields.ROWS in parameters):
-        missing = fields.ROWS if fields.OFFSET in parameters else fields.OFFSET
-        raise ValidationError(f"{fields.OFFSET} and {fields.ROWS} must be given together", field=missing)
+    if isinstance(parameters, Mapping) and ("offset" in parameters) != ("rowsperpage" in parameters):
+        missing = "rowsperpage" if "offset" in parameters else "offset"
+        raise ValidationError("offset and rowsperpage must be given together", field=missing)
 
 
 def encode_route_filters(filters: Mapping[str, object]) -> Body:
-    """Encode the filters of GET route (service document, 4.5), by their names in `fields.ROUTE_FILTERS`; skip `None`.
-
-    Raises:
-        ValidationError: A time is not a `datetime` or has a zone, a text is empty, or the carrier is not an index.
-    """
-    return {fields.ROUTE_FILTERS[name]: _filter(value, name) for name, value in filters.items() if value is not None}
+    """Encode the filters of GET route (service document, 4.5) among the arguments of `routes.list`; skip `None`."""
+    given = {name: filters[name] for name in _FILTERS if filters.get(name) is not None}
+    return {_FILTERS[name]: _filter(value, name) for name, value in given.items()}
 
 
 def _filter(value: object, name: str) -> str | int:
     if name == "carrier":
         return validation.identifier(value, name)
-    if name in fields.ROUTE_TEXT_FILTERS:
+    if name in _ROUTE_TEXTS:
         return validation.text(value, name)
     # The service compares times without zones.
     return _written(validation.naive_datetime(value, name))
@@ -165,27 +143,23 @@ def _zone(draft: RouteDraft | Route) -> ZoneInfo | None:
     """Return the zone of a route's times, or `None` if this machine does not know it and no time needs it."""
     name: object = draft.timezone
     zone = validation.find_zone(name) if name and isinstance(name, str) else None
-    moments: list[object] = [getattr(draft, field) for field in fields.ROUTE_TIMES]
+    moments: list[object] = [getattr(draft, name) for name in _ROUTE_TIMES]
     if zone is None and any(isinstance(moment, datetime) and moment.tzinfo is not None for moment in moments):
         return validation.timezone(_present(name, "timezone"))
     return zone
 
 
-def _time(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...], zone: ZoneInfo | None) -> str:
-    moment: object = getattr(draft, field)
+def _time(draft: RouteDraft | Route, name: str, zone: ZoneInfo | None) -> str:
+    moment: object = getattr(draft, name)
     if moment is None:
-        return _original_text(draft, field, spellings)
+        # The received text of an unreadable date, so that an update does not erase it.
+        extra = draft.extra if isinstance(draft, Route) else {}
+        original = next((value for key in ALIASES[name] if isinstance(value := extra.get(key), str)), None)
+        return validation.text(_present(original, name), name, allow_empty=True)
     # The zone does not apply to the arrival (service document, Route).
-    if zone is None or field == "arrival":
-        return _written(validation.naive_datetime(moment, field))
-    return _written(validation.zoned_datetime(moment, zone, field))
-
-
-def _original_text(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...]) -> str:
-    """Return the received text of an unreadable date, so that an update does not erase it."""
-    extra = draft.extra if isinstance(draft, Route) else {}
-    original = next((value for key in spellings if isinstance(value := extra.get(key), str)), None)
-    return validation.text(_present(original, field), field, allow_empty=True)
+    if zone is None or name == "arrival":
+        return _written(validation.naive_datetime(moment, name))
+    return _written(validation.zoned_datetime(moment, zone, name))
 
 
 def _plain(value: object) -> object:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from decimal import Clamped, Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded, Subnormal
-from functools import cache
 from json.encoder import encode_basestring
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from freight_exchange.errors import DecodeError, ValidationError
-from freight_exchange.wire.repeated_keys import RepeatedKeys, Repeats, count_keys
 
 __all__ = ["decoded", "dump", "parse"]
 
@@ -30,8 +27,6 @@ EXACT: Final = Context(
 )
 
 _ENDLESS: Final = 10**MAX_DIGITS
-_LARGE: Final = 4096
-"""Length of a text above which the quicker decoder saves more time than its import takes."""
 CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 _MAX_INTEGER_DIGITS: Final = 1000
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -40,15 +35,8 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 def parse(content: bytes, *, largest: int | None = MAX_BODY) -> object:
     """Decode a JSON body: fractions as `Decimal` exactly as written, integers as `int`.
 
-    A number out of range stays text: an exponent above 30, a fraction of more than 60 digits, an integer
-    of thousands of digits, NaN and infinity. A field that needs a number refuses the text; other fields ignore it.
-
-    Bytes become text by `decoded`. Escaped lone surrogates become U+FFFD, and line breaks in a string are accepted. If
-    a key repeats, its last value counts, and the result is a `RepeatedKeys`. If the numbers of a collection repeat, the
-    collection becomes a list of all its records.
-
-    Raises:
-        DecodeError: The body is not JSON, or exceeds `largest` bytes (10 MB) or 64 levels.
+    A number out of range stays text. Escaped lone surrogates become U+FFFD. A body that is not JSON, or exceeds
+    `largest` bytes or 64 levels, is a `DecodeError`.
     """
     value, problem = _parsed(content, largest)
     if problem is not None:
@@ -60,24 +48,12 @@ def parse(content: bytes, *, largest: int | None = MAX_BODY) -> object:
 
 
 def decoded(content: bytes) -> str:
-    """Decode text: UTF-8, with or without a byte-order mark; invalid bytes as Windows-1252.
-
-    Valid bytes are not affected, so one record in another charset does not change the other records of its page.
-    """
-    content = content.removeprefix(_BYTE_ORDER_MARK)
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return content.decode("utf-8", "surrogateescape").translate(_stray_bytes())
+    """Decode text: UTF-8, with or without a byte-order mark."""
+    return content.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace")
 
 
 def dump(value: object) -> bytes:
-    """Encode as strict, compact JSON in UTF-8; a `Decimal` keeps its digits.
-
-    Raises:
-        ValidationError: JSON cannot represent the value: NaN, infinity, a lone surrogate, a key that is not text, or
-            another type.
-    """
+    """Encode as strict, compact JSON in UTF-8; raise `ValidationError` if JSON cannot represent the value."""
     return _written(value).encode()
 
 
@@ -96,25 +72,11 @@ def _parsed(content: bytes, largest: int | None) -> tuple[object, str | None]:
     except ValueError:
         return None, "the body is not JSON"
     # Most replies have one kind of bracket only, and a search for the other one is far cheaper than counting it.
-    containers = sum(text.count(bracket) for bracket in "{[" if bracket in text)
-    if _too_deep(value, containers):
+    if _too_deep(value, sum(text.count(bracket) for bracket in "{[" if bracket in text)):
         return None, f"the body is nested deeper than {DEEPEST}"
-    repeats = Repeats()
-    # A key may repeat if the parsed value has fewer keys than the text, or if a string looks like a key: then the text
-    # is parsed again. Counting costs a tenth of parsing.
-    if text.count('":') != count_keys(value, containers):
-        value = _cautious(repeats).decode(text)
     if "\\" in text and ("\\ud" in text or "\\uD" in text):
         value = _whole_characters(value)
-    if repeats.found and isinstance(value, dict):
-        value = RepeatedKeys(value, repeats.found)
     return value, None
-
-
-@cache
-def _stray_bytes() -> Mapping[int, str]:
-    """Map the surrogates of `surrogateescape` to the characters of Windows-1252."""
-    return {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(0x80, 0x100)}
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -135,61 +97,26 @@ def _fraction_or_text(digits: str) -> Decimal | str:
 _DECODER: Final = json.JSONDecoder(parse_float=EXACT.create_decimal, parse_constant=_refuse, strict=False)
 
 
-def _cautious(hook: Callable[[list[tuple[str, Any]]], object] | None = None) -> json.JSONDecoder:
-    """Make a decoder of the standard library that leaves numbers out of range as text."""
-    return json.JSONDecoder(
-        parse_float=_fraction_or_text,
-        parse_constant=str,
-        parse_int=_integer_or_text,
-        strict=False,
-        object_pairs_hook=hook,
-    )
-
-
-@cache
-def _quick() -> Callable[[str], object] | None:
-    """Make a decoder with msgspec, if that is installed. It is as exact and twice as quick."""
-    try:
-        import msgspec
-    except ImportError:
-        return None
-    decode = msgspec.json.Decoder(float_hook=EXACT.create_decimal).decode
-
-    def quick(text: str) -> object:
-        try:
-            return decode(text)
-        except msgspec.MsgspecError as error:
-            raise ValueError from error
-
-    return quick
+# Leaves numbers out of range as text.
+_CAUTIOUS: Final = json.JSONDecoder(
+    parse_float=_fraction_or_text, parse_constant=str, parse_int=_integer_or_text, strict=False
+)
 
 
 def _decoded(text: str) -> object:
-    if not _long_digits(text):
-        if len(text) >= _LARGE and (quick := _quick()) is not None:
-            # On an error, the standard library may accept the text, or has a better message.
-            with suppress(ValueError, ArithmeticError, RecursionError):
-                return quick(text)
-        try:
-            return _DECODER.decode(text)
-        except ArithmeticError:
-            # This is rare, and only then is each number checked.
-            pass
-    return _cautious().decode(text)
-
-
-def _long_digits(text: str) -> bool:
-    # The text is checked in blocks: a run of twice a block's length covers a whole block. This is far cheaper than a
-    # Python call for each integer.
-    step = _MAX_INTEGER_DIGITS // 2
-    return any(text[start : start + step].isdigit() for start in range(0, len(text), step))
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError:
+        raise
+    except (ArithmeticError, ValueError):
+        # A number out of range, or an integer of thousands of digits: only then is each number checked.
+        return _CAUTIOUS.decode(text)
 
 
 def _too_deep(value: object, openings: int) -> bool:
     """Return whether containers are nested too deep; `openings` is at least the number of containers.
 
-    The search goes down level by level, as long as the remaining containers could exceed the limit. For a page of flat
-    records it stops at the records.
+    The search goes down by levels while the remaining containers could exceed the limit, so usually not far.
     """
     level = [value] if isinstance(value, (dict, list)) else []
     for depth in range(1, DEEPEST + 1):

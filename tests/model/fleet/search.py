@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from tests.model.fleet.protocol import GUARDS, Guard, State, Step, describe_violation, initial, is_over, steps
+from tests.model.fleet.protocol import (
+    GUARDS,
+    Guard,
+    State,
+    Step,
+    can_act,
+    describe_violation,
+    initial,
+    is_settled,
+    steps,
+)
 
 __all__ = ["Found", "format_schedule", "search"]
 
@@ -18,21 +29,25 @@ class Found(NamedTuple):
         states: The number of reachable states, or of those seen until the violation.
         violation: The violation, if there is one.
         schedule: The steps to it.
-        stuck: The number of states from which no schedule reaches an end (`is_over`).
     """
 
     states: int
     violation: str | None = None
     schedule: tuple[Step, ...] = ()
-    stuck: int = 0
 
 
 @cache
-def search(guards: frozenset[Guard] = GUARDS, *, requests: int = 1, take_overs: int = 2, decisions: int = 1) -> Found:
-    """Visit all reachable states, or stop at a violation."""
-    start = initial(requests=requests, take_overs=take_overs, decisions=decisions)
+def search(
+    guards: frozenset[Guard] = GUARDS, *, requests: int = 1, faults: int = 2, decisions: int = 1, seats: int = 1
+) -> Found:
+    """Visit all reachable states, or stop at a violation of safety; then look for violations of liveness.
+
+    Liveness: from each state, each replica that can act settles everything alone, though the other one is frozen.
+    """
+    start = initial(requests=requests, faults=faults, decisions=decisions, seats=seats)
     reached: dict[State, tuple[Step, State] | None] = {start: None}
-    before: dict[State, list[State]] = {start: []}
+    # For each replica, the states before each state by its own steps, time and the network.
+    before: tuple[dict[State, list[State]], ...] = ({}, {})
     queue = deque([start])
     while queue:
         state = queue.popleft()
@@ -41,10 +56,16 @@ def search(guards: frozenset[Guard] = GUARDS, *, requests: int = 1, take_overs: 
         for step, following in steps(state, guards):
             if following not in reached:
                 reached[following] = (step, state)
-                before[following] = []
                 queue.append(following)
-            before[following].append(state)
-    return Found(len(reached), stuck=len(reached) - _count_predecessors(before))
+            if not step.is_fault:
+                for number in (0, 1) if step.replica is None else (step.replica,):
+                    before[number].setdefault(following, []).append(state)
+    for number, edges in enumerate(before):
+        settling = _predecessors(filter(is_settled, reached), edges)
+        for state in reached:
+            if state not in settling and can_act(state, number):
+                return Found(len(reached), f"replica {number} cannot settle this alone", _schedule(state, reached))
+    return Found(len(reached))
 
 
 def format_schedule(schedule: tuple[Step, ...]) -> str:
@@ -60,13 +81,13 @@ def _schedule(state: State, reached: dict[State, tuple[Step, State] | None]) -> 
     return tuple(reversed(schedule))
 
 
-def _count_predecessors(before: dict[State, list[State]]) -> int:
-    """Count the states from which an end can be reached."""
-    found = {state for state in before if is_over(state)}
+def _predecessors(ends: Iterator[State], before: dict[State, list[State]]) -> set[State]:
+    """Return the states from which an end can be reached."""
+    found = {*ends}
     queue = deque(found)
     while queue:
-        for state in before[queue.popleft()]:
+        for state in before.get(queue.popleft(), ()):
             if state not in found:
                 found.add(state)
                 queue.append(state)
-    return len(found)
+    return found

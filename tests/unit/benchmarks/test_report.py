@@ -1,138 +1,56 @@
-"""Tests of the benchmarks' report: medians, ratios within a round, and missed aims."""
+"""Tests of the benchmarks: ratios within a round, missed aims, and decoders that read the same."""
 
 from __future__ import annotations
 
-import itertools
-import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
-import anyio
 import attrs
-import httpx
 import pytest
-from benchmarks import records
-from benchmarks.aims import aims
-from benchmarks.crowd import CrowdedExchange
-from benchmarks.decoders import DECODERS, FIELDS
-from benchmarks.imports import BOT, DEPENDENCIES, OURS
-from benchmarks.report import markdown
-from benchmarks.rounds import Metric, Scale, Table, interleaved
+from benchmarks import decoding, imports
+from benchmarks.__main__ import report
+from benchmarks.rounds import SDK, Table, interleaved, ratios
+from benchmarks.server import page
 
 from freight_exchange.models import RateRequest
 
 
-def a_table(**changes: Any) -> Table:
-    rows: Mapping[str, Sequence[Mapping[str, float]]] = {
-        "theirs": [{"cpu": 10.0}, {"cpu": 40.0}, {"cpu": 20.0}],
-        "ours": [{"cpu": 5.0}, {"cpu": 40.0}, {"cpu": 30.0}],
-    }
-    table = Table(
-        name="imports",
-        title="A title",
-        metrics=(Metric("cpu", "CPU us", 1, ratio=True),),
-        rows=rows,
-        peers={"ours": "theirs"},
-    )
-    return attrs.evolve(table, **changes)
+def a_table(ours: Sequence[float] = (5, 40, 30), theirs: Sequence[float] = (10, 40, 20)) -> Table:
+    rows = {name: [{"cpu": one, "memory": one} for one in each] for name, each in ((imports.PEER, theirs), (SDK, ours))}
+    return Table("imports", "A title", {"cpu": "CPU ms"}, rows, imports.PEER)
 
 
-def report(table: Table, description: str = "") -> str:
-    tables = {table.name: json.loads(json.dumps(attrs.asdict(table)))}
-    return markdown({"machine": {"description": description}, "tables": tables, "odd_records": [], "profiles": {}})
+def test_ratio_is_taken_within_a_round() -> None:
+    assert ratios(a_table().values(SDK, "cpu"), a_table().values(imports.PEER, "cpu")) == [0.5, 1.0, 1.5]
+    assert f"| {SDK} | 30.0 (5.00 to 40.0) | 1.00 (0.50 to 1.50) |" in [*a_table().lines()]
 
 
-def test_a_ratio_is_taken_within_a_round() -> None:
-    assert a_table().ratios("ours", "cpu") == [0.5, 1.0, 1.5]
-    assert a_table().median("ours", "cpu") == 30.0
-
-
-def test_each_round_measures_all_that_it_compares_by_turns() -> None:
+def test_each_round_measures_all_candidates_in_turn() -> None:
     order: list[str] = []
-    numbers = itertools.count()
-    rows = interleaved({name: lambda: {"n": next(numbers)} for name in "ab"}, 2, order.append)
-    assert rows == {"a": [{"n": 0}, {"n": 2}], "b": [{"n": 1}, {"n": 3}]}
-    assert order == ["round 1 of 2: a", "round 1 of 2: b", "round 2 of 2: a", "round 2 of 2: b"]
+
+    def run(name: str) -> dict[str, float]:
+        order.append(name)
+        return {"n": len(order)}
+
+    assert interleaved({name: partial(run, name) for name in "ab"}, 2)["b"] == [{"n": 2}, {"n": 4}]
+    assert order == ["a", "b", "a", "b"]
 
 
-def test_a_small_measurement_does_something() -> None:
-    assert Scale(rounds=1, share=0.001).of(100) == 1
-    assert Scale(rounds=1, share=0.5).of(100) == 50
+@pytest.mark.parametrize(("more", "verdict"), [(20, "holds"), (21, "**missed**")])
+def test_aim_is_judged_from_the_figures(more: float, verdict: str) -> None:
+    text = "\n".join(report({"imports": a_table([100 + more], [100])}, "Here and today."))
+    assert f"| CPU ms of an import beyond its dependencies | 20 | {more:.1f} | {verdict} |" in text
+    assert "Here and today." in text
 
 
-@pytest.mark.parametrize(("more", "verdict"), [(30.0, "holds"), (31.0, "**missed**")])
-def test_an_aim_is_judged_from_the_figures(more: float, verdict: str) -> None:
-    rows = {
-        DEPENDENCIES: [{"cpu": 100.0, "memory": 20.0}],
-        OURS: [{"cpu": 100.0 + more, "memory": 30.0}],
-        BOT: [{"cpu": 200.0, "memory": 31.0}],
-    }
-    table = a_table(rows=rows, peers={OURS: DEPENDENCIES})
-    page = report(table, "Here and today.")
-    assert f"| at most 30 ms | {more:.0f} ms | {verdict} |" in page
-    assert [aim.held for aim in aims({"imports": table})] == [verdict == "holds", True, False]
-    assert "Here and today." in page
-
-
-def test_the_report_has_medians_and_the_range_of_the_rounds() -> None:
-    rows = {
-        DEPENDENCIES: [{"cpu": 100.0, "memory": 1}] * 2,
-        OURS: [{"cpu": 90.0, "memory": 1}, {"cpu": 110, "memory": 1}],
-        BOT: [{"cpu": 200.0, "memory": 1}] * 2,
-    }
-    page = report(a_table(rows=rows, peers={OURS: DEPENDENCIES}))
-    assert f"| {OURS} | 100.0 (90.0 to 110.0) | 1.00 (0.90 to 1.10) |" in page
-    assert f"| {DEPENDENCIES} | 100.0 (100.0 to 100.0) | 1 |" in page
-    assert "**A title**, 2 rounds" in page
-
-
-@pytest.mark.parametrize("name", ["cattrs", "pydantic"])
-def test_every_decoder_reads_the_same(name: str) -> None:
-    content = records.page(1, 30)
-    for record, ours in zip(DECODERS[name].ready()(content), DECODERS["speedups"].ready()(content), strict=True):
-        for field in FIELDS:
-            description = getattr(record, field)
+def test_decoders_read_the_same_fields() -> None:
+    content = page(1, 30)
+    theirs, ours = (decoding.DECODERS[name]()(content) for name in (decoding.PEER, SDK))
+    for record, mine in zip(theirs, ours, strict=True):
+        for field in decoding.FIELDS:
+            value = getattr(record, field)
             # An enum member equals its value in any case.
-            assert getattr(ours, field) == getattr(description, "value", description), field
-
-
-def test_the_records_hold_every_field_of_a_request() -> None:
-    [first] = DECODERS["speedups"].ready()(records.page(1, 1))
-    assert isinstance(first, RateRequest)
-    assert {field.name for field in attrs.fields(RateRequest)} - {"extra"} == FIELDS.keys()
-    assert not first.extra
-    assert None not in [getattr(first, name) for name in FIELDS]
-
-
-async def listed(exchange: CrowdedExchange, **parameters: int) -> list[Mapping[str, Any]]:
-    async with httpx.AsyncClient(transport=exchange) as client:
-        reply = await client.post(f"{exchange.url}/quote/getrequests", json=parameters)
-    return [*reply.json()["raterequests"].values()]
-
-
-@pytest.mark.virtual_time
-class TestACrowdedExchange:
-    async def test_lists_updates_in_the_window_newest_first(self) -> None:
-        began = anyio.current_time()
-        exchange = CrowdedExchange(1000, lambda: anyio.current_time() - began)
-        everything = [
-            row["index"]
-            for page in range(11)
-            for row in await listed(exchange, offset=page, rowsperpage=100, secondsSinceUpdate=432_000)
-        ]
-        # The oldest ones leave the window as the pages are read.
-        assert everything == [*range(1000, 1000 - len(everything), -1)]
-        assert len(everything) >= 999
-        assert exchange.traffic.calls == len(exchange.traffic.received) == 11
-
-    async def test_deals_states_that_can_be_distinguished(self) -> None:
-        began = anyio.current_time()
-        exchange = CrowdedExchange(10, lambda: anyio.current_time() - began)
-        await anyio.sleep(100)
-        for _ in range(20):
-            exchange.deal()
-        rows = await listed(exchange, offset=0, rowsperpage=100, secondsSinceUpdate=60)
-        assert {row["index"]: row["qty"] for row in rows} == exchange.last
-        assert len(exchange.began) == 20
-        assert len(exchange.last) < 20
-        assert [row["qty"] for row in rows] == sorted(exchange.last.values(), reverse=True)
+            assert getattr(mine, field) == getattr(value, "value", value), field
+    assert isinstance(ours[0], RateRequest)
+    assert {field.name for field in attrs.fields(RateRequest)} - {"extra"} == decoding.FIELDS.keys()
+    assert None not in [getattr(ours[0], name) for name in decoding.FIELDS]

@@ -70,7 +70,7 @@ async def test_scan_starts_a_trace_that_holds_its_calls(traced: Traced) -> None:
         "freight_exchange.feed.name": "requests",
         "freight_exchange.scan.tier": "five days",
         "freight_exchange.scan.window": 432000,
-        "freight_exchange.scan.pages": 1,
+        "freight_exchange.scan.pages": 5,
         "freight_exchange.scan.rows": 0,
         "freight_exchange.scan.events": 0,
         "freight_exchange.scan.complete": True,

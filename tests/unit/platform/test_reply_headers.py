@@ -7,9 +7,8 @@ import pickle
 
 import pytest
 
-from freight_exchange.platform.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
-from freight_exchange.transport.rules.redaction import reply_headers
-from freight_exchange.transport.secrets import Redactor, Secret
+from freight_exchange.base import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
+from freight_exchange.transport.redact import Redactor, Secret, reply_headers
 
 TOKEN = "c4nary-t0ken-of-some-length"
 
@@ -30,8 +29,8 @@ def test_names_ignore_case() -> None:
 
 def test_headers_copy_pickle_and_compare() -> None:
     headers = ReplyHeaders({"a": "1"})
-    assert copy.copy(headers) is headers
-    assert copy.deepcopy(headers) is headers
+    assert copy.copy(headers) == headers
+    assert copy.deepcopy(headers) == headers
     assert pickle.loads(pickle.dumps(headers)) == headers
     assert hash(headers) == hash(ReplyHeaders({"A": "1"}))
     assert headers != NO_HEADERS
@@ -48,40 +47,19 @@ def test_the_most_specific_id_wins() -> None:
     assert NO_HEADERS.request_id is None
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Set-Cookie",
-        "Authorization",
-        "Proxy-Authorization",
-        "X-Auth-Token",
-        "X-Access-Token",
-        "X-Api-Key",
-        "X-Session-Id",
-    ],
-)
-def test_headers_that_grant_access_are_left_out(name: str) -> None:
-    assert kept_headers({name: "unknown-secret"}) == {}
+@pytest.mark.parametrize("name", ["Content-Type", "Date", "Server", "Via", "Retry-After", "X-RateLimit-Reset"])
+def test_only_headers_that_help_to_find_a_fault_are_shown(name: str) -> None:
+    assert kept_headers({"Set-Cookie": "a", "X-Api-Key": "b", "X-Debug": "c", name: "d"}) == {name.lower(): "d"}
 
 
 def test_secrets_are_masked() -> None:
-    assert kept_headers({"x-echo": f"you sent {TOKEN}"}) == {"x-echo": "you sent ***"}
-    assert kept_headers({TOKEN: "1"}) == {}
+    assert kept_headers({"server": f"you sent {TOKEN}", TOKEN: "1"}) == {"server": "you sent ***"}
 
 
-def test_login_shows_only_well_known_headers() -> None:
-    assert kept_headers({"x-debug": "a-new-token", "retry-after": "a-new-token", "via": "1.1 gw"}, login=True) == {
-        "via": "1.1 gw"
-    }
+def test_login_shows_no_header_of_its_calls() -> None:
+    assert kept_headers({"retry-after": "a-new-token", "via": "1.1 gw"}, login=True) == {"via": "1.1 gw"}
 
 
-def test_number_and_length_are_bounded() -> None:
-    many = kept_headers({f"x-{number}": "v" * 300 for number in range(1000)})
-    assert len(many) == 32
-    assert {len(value) for value in many.values()} == {203}
-    assert kept_headers({"x": "v" * 100_000}) == {"x": "(100000 characters)"}
-
-
-def test_a_secret_at_the_cut_is_masked_whole() -> None:
-    value = kept_headers({"x": "v" * 190 + TOKEN})["x"]
-    assert value == "v" * 190 + "***"
+def test_length_is_bounded_and_a_secret_at_the_cut_is_masked_whole() -> None:
+    assert kept_headers({"via": "v" * 100_000})["via"] == "v" * 200 + "..."
+    assert kept_headers({"via": "v" * 190 + TOKEN})["via"] == "v" * 190 + "***"

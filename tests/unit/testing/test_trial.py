@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio.lowlevel
 import pytest
-from tests.unit.bot.rig import INTERVAL, eventually, new_bot, offering_bot
+from tests.bot.rig import INTERVAL, eventually, new_bot, offering_bot
 
 from freight_exchange import Bot
 from freight_exchange.store import MemoryStore
@@ -38,9 +38,8 @@ async def test_nothing_is_durable_after_crash(sandbox: Sandbox) -> None:
     later = offering_bot(store)
     async with sandbox.running(later) as trial:
         await eventually(lambda: trial.status.state == "running")
-        confirmed = await later._components().unit_of_work.read(lambda kept: kept.effects("confirmed"))
-    assert len(confirmed) == 1
-    store.close()
+        query = "SELECT count(*) FROM effect WHERE state = 'confirmed'"
+        assert await store.run(lambda db: db.run(query).fetchone()) == (1,)
 
 
 class _OfItsOwn(BaseException):

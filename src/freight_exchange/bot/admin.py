@@ -1,0 +1,362 @@
+"""Administration of a bot: replay, drop, resolve, acknowledge; in its program, and beside a running bot.
+
+A store that no bot holds is changed directly, and a database at any time. A bot that holds its file is asked by a row
+of the table `command`, and carries the change out within seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import anyio
+
+from freight_exchange.bot.ledger import Ledger
+from freight_exchange.bot.options import DEFAULT_NAME
+from freight_exchange.bot.status import DeadLetter, Doubt, Handling, LedgerEntry, StoreStatus
+from freight_exchange.client import FreightExchange
+from freight_exchange.errors import ConfigurationError, HeldError, ValidationError
+from freight_exchange.feed.events import Gap, load_event
+from freight_exchange.feed.status import Explanation, explain_request
+from freight_exchange.store import effects, feeds, fleet, work
+from freight_exchange.store.database import Store
+from freight_exchange.store.database_url import masked
+
+if TYPE_CHECKING:
+    from freight_exchange.store.database import Database
+    from freight_exchange.store.effects import Effect
+
+__all__ = ["BotFile", "carry_out", "change", "dead_letters", "doubts"]
+
+T = TypeVar("T")
+
+_ANSWER_TIMEOUT: Final = 20.0
+_POLL_INTERVAL: Final = 0.2
+_EFFECT_STATES: Final = ("sending", "unknown", "parked", "confirmed", "refused", "absent")
+
+
+# In a bot
+
+
+async def dead_letters(store: Store) -> Sequence[DeadLetter]:
+    """Return the dead letters of a bot, the oldest first."""
+    return [DeadLetter.from_row(row) for row in await store.run(work.dead_letters, store.binding)]
+
+
+async def doubts(store: Store, found: Sequence[Effect]) -> Sequence[Doubt]:
+    """Return effects in doubt as a person sees them."""
+    names = await store.run(_handler_names, store.binding)
+    return [Doubt.from_effect(effect, names) for effect in found]
+
+
+async def change(
+    name: str, arguments: Mapping[str, Any], store: Store, ledger: Ledger, handlers: Collection[str] | None
+) -> Any:
+    """Make a change, and return its result.
+
+    Args:
+        name: `replay`, `drop`, `resolve` or `acknowledge_gaps`.
+        arguments: Its arguments.
+        store: The store, joined.
+        ledger: The ledger.
+        handlers: Ids of the bot's handlers, if they are known here.
+
+    Raises:
+        ConfigurationError: The bot no longer has the handler of a letter, or there is no such change.
+        ValidationError: An effect cannot be resolved so.
+    """
+    match name:
+        case "replay":
+            handler, event = str(arguments["handler"]), int(arguments["event"])
+            if handlers is not None and handler not in handlers:
+                letters = await store.run(work.dead_letters, store.binding)
+                if any(row[:2] == (event, handler) for row in letters):
+                    raise ConfigurationError(
+                        f"this bot has no handler {handler!r} any more: the dead letter stays until one has that id"
+                    )
+                return False
+            return await store.run(work.replay, store.binding, event, handler)
+        case "drop":
+            return await store.run(work.drop, store.binding, int(arguments["event"]), str(arguments["handler"]))
+        case "resolve":
+            await ledger.resolve(**arguments)
+            return True
+        case "acknowledge_gaps":
+            gaps = await store.run(work.pending_gaps, store.binding)
+            return await store.run(work.acknowledge, [gap.id for gap in gaps])
+        case _:
+            raise ConfigurationError(f"there is no change {name!r}: the bot may have an older version of this package")
+
+
+async def carry_out(
+    command: work.Command, store: Store, ledger: Ledger, handlers: Collection[str]
+) -> Mapping[str, Any]:
+    """Carry out a command of a person, and return what to answer."""
+    try:
+        return {"result": await change(command.name, command.arguments, store, ledger, handlers)}
+    except ValidationError as error:
+        return {"invalid": str(error), "field": error.field}
+    except ConfigurationError as error:
+        return {"error": str(error)}
+
+
+# From outside
+
+
+class BotFile:
+    """File or database of a bot, read and changed from outside of its program.
+
+    A read sees the last commit of the bot, at any time. All methods block: call them outside of an event loop. Inside
+    the bot's own program use `Bot`, which has the same methods.
+
+    Args:
+        path: The file, or the URL of the database.
+        name: Name of the bot; needed if the store has several, and none has the default name.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
+        self._path = masked(path)
+        self._name = name
+
+    def status(self) -> StoreStatus:
+        """Return the status of the bot in its store.
+
+        Raises:
+            StoreError: There is no store of this version, or it cannot be read.
+            ConfigurationError: The store has no such bot, or several and no name was given.
+        """
+        return self._read(_status)
+
+    def dead_letters(self) -> Sequence[DeadLetter]:
+        """Return the dead letters, like `Bot.dead_letters`."""
+        return [DeadLetter.from_row(row) for row in self._read(work.dead_letters)]
+
+    def doubts(self) -> Sequence[Doubt]:
+        """Return the doubts, like `Bot.doubts`, and the writes that are being sent, or were when the bot ended."""
+
+        def read(db: Database, binding: int) -> Sequence[Doubt]:
+            names = _handler_names(db, binding)
+            return [Doubt.from_effect(effect, names) for effect in effects.open_effects(db, binding)]
+
+        return self._read(read)
+
+    def gaps(self) -> Sequence[Gap]:
+        """Return the gaps that were not acknowledged."""
+        return self._read(_gaps)
+
+    def explain(self, index: int) -> Handling:
+        """Return the history of a request.
+
+        Raises:
+            ConfigurationError: The store has no complete scan yet.
+        """
+
+        def read(db: Database, binding: int) -> Handling:
+            names = _handler_names(db, binding)
+            entries = [LedgerEntry.from_effect(one, names) for one in effects.of_subject(db, binding, index)]
+            return Handling(
+                explanation=_explain(db, binding, index),
+                deliveries=work.deliveries_of(db, binding, index),
+                offers=[entry for entry in entries if entry.kind == "offer"],
+                answers=[entry for entry in entries if entry.kind != "offer"],
+            )
+
+        return self._read(read)
+
+    def replay(self, event: int, handler: str) -> bool:
+        """Deliver a dead letter again, like `Bot.replay`, and return whether there was one.
+
+        While no bot runs, its handlers are not known: a letter of a removed handler waits for a handler of that id.
+        """
+        return bool(self._change("replay", {"event": event, "handler": handler}))
+
+    def drop(self, event: int, handler: str) -> bool:
+        """Discard a dead letter, or a delivery that waits, like `Bot.drop`, and return whether there was one."""
+        return bool(self._change("drop", {"event": event, "handler": handler}))
+
+    def resolve(
+        self,
+        request: int,
+        *,
+        taken: bool,
+        revision: int = 0,
+        offer: int | None = None,
+        on_wait: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        """Resolve a doubt or undo a refusal, like `Bot.resolve`.
+
+        Args:
+            request, taken, revision, offer: As for `Bot.resolve`.
+            on_wait: Called with a sentence before a wait of 20 seconds: what counts as not taken may still arrive.
+
+        Raises:
+            ValidationError: It is neither in doubt nor refused, a bot is sending it, or an argument is invalid.
+        """
+        arguments = {"request": request, "taken": taken, "revision": revision, "offer": offer}
+        self._change("resolve", arguments, on_wait=on_wait)
+
+    def acknowledge_gaps(self) -> int:
+        """Acknowledge all gaps, like `Bot.acknowledge_gaps`, and return their number."""
+        return int(self._change("acknowledge_gaps", {}))
+
+    def _read(self, read: Callable[[Database, int], T]) -> T:
+        async def run() -> T:
+            async with Store(self._path, beside=True) as store:
+                return await store.run(lambda db: read(db, self._choose(db)))
+
+        return anyio.run(run)
+
+    def _change(self, name: str, arguments: Mapping[str, Any], on_wait: Callable[[str], object] | None = None) -> Any:
+        async def run() -> Any:
+            async with self._opened() as (store, url, is_running):
+                if is_running:
+                    return await self._ask(store, name, arguments)
+                # A client that is never entered: a decision sends nothing.
+                client = FreightExchange(url, email="unused", password="none")
+                ledger = Ledger(store, client, settle=0.0, interval=1.0)
+                try:
+                    return await change(name, arguments, store, ledger, None)
+                except ValidationError as error:
+                    if on_wait is None or error.field != "taken" or not isinstance(arguments["taken"], bool):
+                        raise
+                    on_wait(f"{error}; waiting")
+                    await anyio.sleep(fleet.ORPHAN_AGE)
+                    return await change(name, arguments, store, ledger, None)
+
+        return anyio.run(run)
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[tuple[Store, str, bool]]:
+        """Open the store for a change, and yield its URL, and whether a bot runs that must make the change."""
+        async with Store(self._path, beside=True) as store:
+            binding = await store.run(lambda db: _binding_of(db, self._choose(db)))
+        try:
+            async with Store(self._path) as store:
+                is_running = store.is_shared and await store.run(_has_replicas, binding[0])
+                if not is_running:
+                    await store.join(fleet.Binding(*binding[1:]))
+                yield store, binding[1], is_running
+        except HeldError:
+            async with Store(self._path, beside=True) as store:
+                yield store, binding[1], True
+
+    async def _ask(self, store: Store, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Ask the bot that runs, and return its answer."""
+        number = await store.run(lambda db: work.ask_command(db, self._choose(db), name, arguments))
+        with anyio.move_on_after(_ANSWER_TIMEOUT):
+            while (answer := await store.run(work.result_of, number)) is None:  # noqa: ASYNC110 - another process answers
+                await anyio.sleep(_POLL_INTERVAL)
+            if "invalid" in answer:
+                raise ValidationError(answer["invalid"], field=answer["field"])
+            if "error" in answer:
+                raise ConfigurationError(answer["error"])
+            return answer["result"]
+        raise HeldError(
+            f"{store.place} is in use, but the process that has it did not answer within {_ANSWER_TIMEOUT:.0f} s: is it"
+            " a bot, and does it still run?",
+            holder="another process",
+        )
+
+    def _choose(self, db: Database) -> int:
+        """Return the row of the bot."""
+        rows = db.run("SELECT id, name FROM binding ORDER BY id").fetchall()
+        chosen = [row for row, name in rows if self._name in (None, name)]
+        if self._name is None and len(chosen) > 1:
+            # The others belong to `exchange.watch`.
+            chosen = [row for row, name in rows if name == DEFAULT_NAME]
+        if len(chosen) == 1:
+            return int(chosen[0])
+        if not rows:
+            raise ConfigurationError(f"{db.place} has no bot: none has run with it yet")
+        names = ", ".join(repr(name) for _, name in rows)
+        if self._name is not None and not chosen:
+            raise ConfigurationError(f"{db.place} has no bot named {self._name!r}: it has {names}")
+        raise ConfigurationError(f"{db.place} has several bots, so the name of one is needed: {names}")
+
+
+def _status(db: Database, binding: int) -> StoreStatus:
+    url, account, name = _binding_of(db, binding)[1:]
+    counts = effects.counts(db, binding)
+    watermark = _watermark(db, binding, "requests") or _watermark(db, binding, "offers")
+    holder = db.run(
+        "SELECT holder FROM replica JOIN feed ON feed.owner = replica.id WHERE feed.binding = :binding"
+        " AND feed.lease_until > {NOW} AND replica.lease_until > {NOW} ORDER BY feed.id",
+        binding=binding,
+    ).fetchone()
+    replicas = db.run(
+        "SELECT holder FROM replica WHERE binding = :binding AND lease_until > {NOW} ORDER BY joined", binding=binding
+    ).fetchall()
+    deliveries = db.run(
+        "SELECT state, count(*) FROM delivery WHERE handler IN (SELECT id FROM handler WHERE binding = :binding)"
+        " GROUP BY state",
+        binding=binding,
+    ).fetchall()
+    (waiting,) = db.run(
+        "SELECT count(*) FROM event JOIN feed ON feed.id = event.feed WHERE binding = :binding AND NOT acked",
+        binding=binding,
+    ).fetchone()
+    answers = {state: sum(counts.get((kind, state), 0) for kind in ("approval", "decline")) for state in _EFFECT_STATES}
+    return StoreStatus(
+        name=name,
+        base_url=url,
+        account=account,
+        holder=None if holder is None else holder[0],
+        replicas=[row[0] for row in replicas],
+        covered_until=None if watermark is None else datetime.fromtimestamp(watermark[1], UTC),
+        unacknowledged=waiting,
+        deliveries=dict.fromkeys(("ready", "claimed", "done", "dead"), 0) | dict(deliveries),
+        offers={state: counts.get(("offer", state), 0) for state in _EFFECT_STATES},
+        answers=answers,
+        gaps=_gaps(db, binding),
+    )
+
+
+def _watermark(db: Database, binding: int, name: str) -> tuple[float, float] | None:
+    """Return the watermark of a feed on its own clock and on the wall clock, once a scan is complete."""
+    (text,) = db.run("SELECT state FROM feed WHERE binding = :b AND name = :name", b=binding, name=name).fetchone()
+    state = {} if text is None else json.loads(text)
+    return None if state.get("stage", "new") == "new" else (state["time"], state["reading"]["wall"])
+
+
+def _explain(db: Database, binding: int, index: int) -> Explanation:
+    """Explain by the feed that knows the request; if neither does, by the one that reads."""
+    for name in ("requests", "offers"):
+        (feed,) = db.run("SELECT id FROM feed WHERE binding = :b AND name = :name", b=binding, name=name).fetchone()
+        items, events = feeds.history(db, feed, index)
+        watermark = _watermark(db, binding, name)
+        if watermark is None or (not items and not events and name == "requests" and _watermark(db, binding, "offers")):
+            continue
+        time, wall = watermark
+
+        def to_utc(at: float, *, time: float = time, wall: float = wall) -> datetime:
+            return datetime.fromtimestamp(wall - (time - at), UTC)
+
+        item = items.get(str(index)) or next(iter(items.values()), None)
+        if item is not None and name == "offers":
+            item = item._replace(record=None)
+        unseen = f"was in no scan: the scans cover updates before {to_utc(time):%Y-%m-%d %H:%M:%S} UTC"
+        return explain_request(index, item, events, to_utc, None, unseen)
+    raise ConfigurationError(f"{db.place} has no complete scan yet: let the bot finish its first one")
+
+
+def _gaps(db: Database, binding: int) -> Sequence[Gap]:
+    return [cast(Gap, load_event(gap.kind, gap.payload)) for gap in work.pending_gaps(db, binding)]
+
+
+def _binding_of(db: Database, binding: int) -> tuple[int, str, str, str]:
+    """Return the row, URL, account and name of a bot."""
+    row = db.run("SELECT id, url, account, name FROM binding WHERE id = :binding", binding=binding).fetchone()
+    return cast("tuple[int, str, str, str]", tuple(row))
+
+
+def _has_replicas(db: Database, binding: int) -> bool:
+    found = db.run("SELECT 1 FROM replica WHERE binding = :binding AND lease_until > {NOW}", binding=binding)
+    return found.fetchone() is not None
+
+
+def _handler_names(db: Database, binding: int) -> dict[int, str]:
+    return dict(db.run("SELECT id, name FROM handler WHERE binding = :binding", binding=binding).fetchall())

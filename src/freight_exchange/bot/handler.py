@@ -1,0 +1,228 @@
+"""Handler: a function, the events that it is called for, and its further arguments from the lifespan."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Literal, Union
+
+import attrs
+
+from freight_exchange.errors import ConfigurationError
+from freight_exchange.feed.events import BidSelected, Gap, OfferEvent, RequestEvent, Unreadable
+from freight_exchange.filters import OfferFilter, RequestFilter
+from freight_exchange.models import Currency
+
+__all__ = ["FEED_OF", "BotEvent", "Delivery", "Function", "Handler", "Kind", "kind_of", "resolve_arguments", "subject"]
+
+BotEvent = RequestEvent | Gap | Unreadable | BidSelected | OfferEvent
+"""Event that a handler can be called for."""
+
+Kind = Literal[
+    "new", "updated", "withdrawn", "selected", "gap", "unreadable",
+    "offer", "offer_changed", "offer_answered", "offer_gone",
+]  # fmt: skip
+"""Kind of an event."""
+
+FEED_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "new": ("requests",),
+    "updated": ("requests",),
+    "withdrawn": ("requests",),
+    "gap": ("requests",),
+    "unreadable": ("requests", "offers"),
+    "selected": ("selected",),
+    "offer": ("offers",),
+    "offer_changed": ("offers",),
+    "offer_answered": ("offers",),
+    "offer_gone": ("offers",),
+}
+"""Feeds that have events of a kind."""
+
+Function = Callable[..., Awaitable[object]]
+
+_VALUE_MODULES: Final = ("builtins", "datetime", "decimal")
+"""Modules of classes that do not identify a resource: a text may be a currency or a password."""
+
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class Handler:
+    """A function and the events that it is called for.
+
+    Attributes:
+        id: Key of its deliveries in the store.
+        function: The function.
+        filters: A filter of requests or offers for each kind of event.
+        retries: Further calls after a failure, before the delivery is dead.
+        timeout: Seconds that a call may take.
+        from_start: Whether it also gets requests from before it was first registered.
+        selected_from_start: Whether it also gets bids that were selected before.
+    """
+
+    id: str
+    function: Function
+    filters: Mapping[Kind, RequestFilter | OfferFilter]
+    retries: int
+    timeout: float
+    from_start: bool
+    selected_from_start: bool = False
+
+    def handles(self, kind: str) -> bool:
+        """Return whether the handler is called for events of a kind."""
+        return kind in self.filters
+
+    @property
+    def lacks_codes(self) -> bool:
+        """`True` if a filter selects by codes of currencies that are not looked up yet."""
+        return any(isinstance(one, OfferFilter) and one.unknown_codes for one in self.filters.values())
+
+    async def load_codes(self, by_code: Callable[[str], Awaitable[Currency]]) -> None:
+        """Look up the codes of currencies by which the handler's filters select."""
+        for one in self.filters.values():
+            if isinstance(one, OfferFilter):
+                await one.load_codes(by_code)
+
+    def matches(self, event: BotEvent) -> bool:
+        """Return whether the handler is called for an event. Raises the errors of its `where=` function."""
+        filter_ = self.filters.get(kind_of(event))
+        if filter_ is None:
+            return False
+        if isinstance(filter_, OfferFilter):
+            return isinstance(event, OfferEvent) and filter_.matches(event.offer, event.listing)
+        if isinstance(event, (Gap, Unreadable)):
+            # Gaps and unreadable requests have no fields to filter by.
+            return True
+        return filter_.matches(subject(event))
+
+
+@attrs.frozen(kw_only=True)
+class Delivery:
+    """Event for one handler, as this replica has claimed it.
+
+    Attributes:
+        event_id: Number of the event.
+        handler: Row of the handler in the store.
+        name: Id of the handler.
+        kind: Kind of the event.
+        subject: Index of the request, if the event is about one.
+        attempts: Number of this attempt, from 1.
+        error: Error of the last attempt.
+        at: When the event was recorded, on the store's clock.
+        event: The event.
+        merged: Numbers of later updates that are merged into it.
+    """
+
+    event_id: int
+    handler: int
+    name: str
+    kind: str
+    subject: int | None
+    attempts: int
+    error: str | None
+    at: float
+    event: BotEvent
+    merged: tuple[int, ...] = ()
+
+
+def kind_of(event: BotEvent) -> Kind:
+    """Return the kind of an event in a bot."""
+    if not isinstance(event, OfferEvent):
+        return event.kind
+    kinds: Mapping[str, Kind] = {
+        "new": "offer", "changed": "offer_changed", "answered": "offer_answered", "gone": "offer_gone"
+    }  # fmt: skip
+    return kinds[event.kind]
+
+
+def subject(event: BotEvent) -> Any:
+    """Return the first argument of a handler: the request, the bid, the offer, or the event itself."""
+    match event:
+        case RequestEvent():
+            return event.request
+        case BidSelected():
+            return event.bid
+        case OfferEvent():
+            return event.offer
+        case _:
+            return event
+
+
+def resolve_arguments(handler: Handler, resources: Mapping[str, object]) -> Mapping[str, object]:
+    """Resolve a handler's arguments after its event and its context, by name or by type.
+
+    Raises:
+        ConfigurationError: A resource that it needs is missing or ambiguous.
+    """
+    arguments: dict[str, object] = {}
+    for name, parameter in _injected_parameters(handler.function).items():
+        if name in resources:
+            arguments[name] = resources[name]
+            continue
+        kinds = _identifying_classes(_evaluate(parameter.annotation, handler.function))
+        is_required = parameter.default is inspect.Parameter.empty
+        # A parameter with a default could match a subclass by accident.
+        candidates = [
+            one for one in resources.values() if (_is_instance(one, kinds) if is_required else type(one) in kinds)
+        ]
+        if len(candidates) == 1:
+            arguments[name] = candidates[0]
+        elif is_required:
+            available = ", ".join(map(str, resources)) or "nothing"
+            fit = "matches several" if candidates else "is none"
+            raise ConfigurationError(
+                f"the handler {handler.id!r} needs {name!r}, which {fit} of the resources of the lifespan: {available}"
+            )
+    return arguments
+
+
+def _injected_parameters(function: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
+    """Return the named parameters after the event and the context."""
+    parameters = inspect.signature(function).parameters.values()
+    positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
+    keyword_only = [parameter for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+    named = [parameter for parameter in positional[2:] if parameter.kind is not inspect.Parameter.POSITIONAL_ONLY]
+    return {parameter.name: parameter for parameter in (*named, *keyword_only)}
+
+
+def _evaluate(annotation: Any, function: Any) -> Any:
+    """Evaluate an annotation; `None` if that fails, as for names that exist for type checkers only."""
+    if isinstance(annotation, str):
+        try:
+            annotation = eval(annotation, _plain_function(function).__globals__)
+        except Exception:  # noqa: BLE001 - an annotation may be any expression
+            return None
+    return typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation
+
+
+def _plain_function(function: Any) -> Any:
+    """Return the function behind partials, bound methods, callable objects and decorators."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.ismethod(function):
+        function = function.__func__
+    elif not hasattr(function, "__code__"):
+        function = type(function).__call__
+    return inspect.unwrap(function)
+
+
+def _is_instance(resource: object, kinds: tuple[type, ...]) -> bool:
+    for kind in kinds:
+        try:
+            if isinstance(resource, kind):
+                return True
+        except TypeError:
+            # Protocols and typed dictionaries do not support `isinstance`.
+            continue
+    return False
+
+
+def _identifying_classes(hint: Any) -> tuple[type, ...]:
+    """Return the classes of an annotation that identify a resource."""
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        return tuple(kind for choice in typing.get_args(hint) for kind in _identifying_classes(choice))
+    hint = typing.get_origin(hint) or hint
+    return (hint,) if isinstance(hint, type) and hint is not Any and hint.__module__ not in _VALUE_MODULES else ()

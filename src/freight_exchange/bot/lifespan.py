@@ -1,0 +1,171 @@
+"""Lifespan: open what handlers share, such as a database pool, and close it after them."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, Final
+
+import anyio
+
+from freight_exchange.bot.tasks import flatten, split_cancellations
+from freight_exchange.client import FreightExchange
+from freight_exchange.errors import ConfigurationError
+
+__all__ = ["Lifespan", "check_lifespan", "entered_client", "no_resources", "open_lifespan", "run_with_lifespan"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_CLOSE_GRACE: Final = 1.0
+
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+Lifespan = Callable[..., AbstractAsyncContextManager[object] | AsyncIterator[object]]
+"""Function of the exchange, or of nothing, that returns an async context manager, or an async generator that yields
+once.
+
+It yields the resources that handlers share: a mapping of names to resources, or a single resource."""
+
+
+@asynccontextmanager
+async def no_resources() -> AsyncIterator[Mapping[str, object]]:
+    """Provide no resources."""
+    yield {}
+
+
+async def run_with_lifespan(
+    lifespan: Lifespan,
+    exchange: FreightExchange,
+    work: Callable[[Mapping[str, object]], Awaitable[None]],
+    *,
+    stop: anyio.Event,
+    drain: float,
+) -> None:
+    """Open the resources, do the work, and close them.
+
+    Args:
+        lifespan: The lifespan.
+        exchange: The client, for a lifespan with a parameter.
+        work: The work, which gets the resources by name; a single one by the name of its type.
+        stop: Cancels the opening; later it limits the closing to one second after the drain.
+        drain: Seconds that the work has after `stop`.
+
+    Raises:
+        ConfigurationError: The lifespan returns no context manager.
+        TimeoutError: It did not close in time.
+    """
+    drained_at, is_opening, has_worked = math.inf, True, False
+    failure: BaseException | None = None
+    scope = anyio.CancelScope()
+
+    async def limit() -> None:
+        nonlocal drained_at
+        await stop.wait()
+        drained_at = anyio.current_time() + drain
+        if is_opening:
+            scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(limit)
+        with scope:
+            try:
+                async with open_lifespan(lifespan, exchange) as resources:
+                    is_opening = False
+                    try:
+                        await work(resources)
+                        has_worked = True
+                    except BaseException as error:
+                        failure = error
+                        raise
+                    finally:
+                        now = anyio.current_time()
+                        scope.deadline = max(min(drained_at, now + drain), now) + _CLOSE_GRACE
+            except Exception as error:
+                # It must not replace the error that ended the bot, or the clean end, which decide the exit status.
+                if not has_worked and (failure is None or not _is_new_error(error, failure)):
+                    raise
+                _logger.exception("error while the lifespan closes")
+        tasks.cancel_scope.cancel()
+    # A lifespan that catches the error at its `yield` does not undo it.
+    if failure is not None and split_cancellations(failure)[1]:
+        raise failure
+    if scope.cancelled_caught and not is_opening:
+        raise failure or TimeoutError("the lifespan did not close in time: it is left open")
+
+
+def _is_new_error(error: BaseException, failure: BaseException) -> bool:
+    """Return whether an error of closing is not the failure itself."""
+    known = [id(leaf) for leaf in flatten(failure)]
+    return bool(split_cancellations(failure)[1]) and not all(id(leaf) in known for leaf in flatten(error))
+
+
+@asynccontextmanager
+async def open_lifespan(lifespan: Lifespan, exchange: FreightExchange) -> AsyncIterator[Mapping[str, object]]:
+    """Open the resources for the block, by name.
+
+    Raises:
+        ConfigurationError: The lifespan returns no context manager.
+    """
+    async with AsyncExitStack() as stack:
+        manager = _as_manager(lifespan(exchange) if _takes_exchange(lifespan) else lifespan())
+        try:
+            resources = await stack.enter_async_context(manager)
+        except RuntimeError as error:
+            # A generator's context manager has no type of its own for this.
+            if str(error) != "generator didn't yield":
+                raise
+            raise ConfigurationError(
+                "lifespan ended without a yield: it must yield the resources that handlers share, and continues "
+                "afterwards when the bot ends"
+            ) from error
+        if resources is None:
+            yield {}
+        elif isinstance(resources, Mapping):
+            yield resources
+        else:
+            yield {type(resources).__name__: resources}
+
+
+def _as_manager(result: Any) -> AbstractAsyncContextManager[object]:
+    if inspect.isasyncgen(result):
+        return asynccontextmanager(lambda: result)()
+    if hasattr(result, "__aenter__") and hasattr(result, "__aexit__"):
+        manager: AbstractAsyncContextManager[object] = result
+        return manager
+    if inspect.iscoroutine(result):
+        result.close()
+    raise ConfigurationError(
+        "lifespan must be an async generator function, or return an async context manager, not a "
+        f"{type(result).__name__}"
+    )
+
+
+def check_lifespan(lifespan: Lifespan) -> None:
+    """Check that a lifespan can be called with the exchange or with nothing."""
+    if not callable(lifespan):
+        raise ConfigurationError(f"lifespan must be a function, not a {type(lifespan).__name__}")
+    try:
+        signature = inspect.signature(lifespan)
+        signature.bind(*((None,) if _takes_exchange(lifespan) else ()))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"lifespan must be a function of the exchange, or of nothing: {error}") from None
+
+
+def _takes_exchange(lifespan: Lifespan) -> bool:
+    """Return whether it has a required parameter, which can only be the exchange."""
+    parameters = inspect.signature(lifespan).parameters.values()
+    return any(one.kind in _POSITIONAL and one.default is inspect.Parameter.empty for one in parameters)
+
+
+@asynccontextmanager
+async def entered_client(exchange: FreightExchange | None) -> AsyncIterator[FreightExchange]:
+    """Enter and close the client, unless the caller has entered it."""
+    client = exchange or FreightExchange()
+    if client.entered:
+        yield client
+    else:
+        async with client:
+            yield client

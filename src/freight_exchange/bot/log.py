@@ -1,0 +1,112 @@
+"""Log of attempts: one line each, and the traceback of a failure once."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+from freight_exchange.bot.outcomes import RetryLater, describe
+from freight_exchange.bot.tasks import flatten
+from freight_exchange.errors import OfferInDoubtError, OfferRejectedError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from freight_exchange.bot.handler import Delivery, Handler
+    from freight_exchange.bot.verdict import Verdict
+
+__all__ = ["AttemptLog", "log_fields"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_REMEMBERED_FAILURES: Final = 1000
+
+
+def log_fields(delivery: Delivery) -> Mapping[str, object]:
+    """Return the fields of log records about a delivery."""
+    return {
+        "event": delivery.kind,
+        "number": delivery.event_id,
+        "handler": delivery.name,
+        "request": delivery.subject,
+        "attempt": delivery.attempts,
+    }
+
+
+class AttemptLog:
+    """Log of how attempts end: what happened, to what, why, and what comes next.
+
+    A failure that was logged before, by handler, type and place in the code, has its traceback at DEBUG only.
+    """
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+
+    def write(self, delivery: Delivery, handler: Handler, verdict: Verdict, error: Exception | None) -> None:
+        """Log the end of an attempt."""
+        level, line = _line(delivery, handler, verdict, error)
+        failure = error if level >= logging.WARNING else None
+        is_new = failure is not None and self._is_new(handler, failure)
+        _logger.log(level, "%s", line, exc_info=failure if is_new else None, extra=log_fields(delivery))
+        if failure is not None and not is_new:
+            _logger.debug("traceback of handler %s", handler.id, exc_info=failure, extra=log_fields(delivery))
+
+    def _is_new(self, handler: Handler, error: Exception) -> bool:
+        key = (handler.id, type(error), _place(error))
+        is_new = key not in self._seen
+        self._seen[key] = None
+        self._seen.move_to_end(key)
+        if len(self._seen) > _REMEMBERED_FAILURES:
+            self._seen.popitem(last=False)
+        return is_new
+
+
+def _line(delivery: Delivery, handler: Handler, verdict: Verdict, error: Exception | None) -> tuple[int, str]:
+    """Return the level and the text of the line about an attempt."""
+    subject = (
+        f"event {delivery.event_id} ({delivery.kind})" if delivery.subject is None else f"request {delivery.subject}"
+    )
+    failed = f"handler {handler.id} failed on {subject} (attempt {delivery.attempts} of {handler.retries + 1})"
+    why, again = verdict.error or verdict.ending, f"retrying in {verdict.delay:.0f} s"
+    match verdict.ending:
+        case "done":
+            return logging.DEBUG, f"handler {handler.id} is done with {subject}"
+        case "dropped":
+            return logging.INFO, f"handler {handler.id} drops {subject}: {why}"
+        case "dead" if error is not None and _is_closed(error):
+            event = f"event {delivery.event_id}"
+            return logging.INFO, f"handler {handler.id} is too late for {subject}: {why}; replay {event} if it reopens"
+        case "dead":
+            return logging.ERROR, f"{failed}: {why}; its delivery is dead: replay event {delivery.event_id} to retry"
+        case "failed":
+            return logging.WARNING, f"{failed}: {why}; {again}"
+        case "doubt" if error is not None and not _is_expected_doubt(error):
+            return (
+                logging.WARNING,
+                f"{failed}: {describe(error)}; its offer is in doubt: retrying once that is resolved",
+            )
+        case "doubt":
+            return logging.INFO, f"handler {handler.id} waits with {subject}: {why}; retrying once that is resolved"
+        case _:
+            return logging.INFO, f"handler {handler.id} waits with {subject}: {why}; {again}"
+
+
+def _place(error: BaseException) -> tuple[str, int] | None:
+    """Return the file and the line that raised an error."""
+    traceback = error.__traceback__
+    if traceback is None:
+        return None
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
+
+
+def _is_closed(error: Exception) -> bool:
+    """Return whether the handler raised only that its request is closed."""
+    return all(isinstance(leaf, OfferRejectedError) and leaf.request_closed for leaf in flatten(error))
+
+
+def _is_expected_doubt(error: Exception) -> bool:
+    """Return whether the handler raised only the doubt itself, or `RetryLater`."""
+    return all(isinstance(leaf, OfferInDoubtError | RetryLater) for leaf in flatten(error))

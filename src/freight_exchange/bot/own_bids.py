@@ -1,0 +1,214 @@
+"""The account's bids at the service, whether or not this bot has made them.
+
+One reading of their listing at a time, at the feed's pace, serves all that wait for one: a start, a second price, and
+doubts. The last one is recorded in the store for all replicas.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import attrs
+
+from freight_exchange.bot.outcomes import RetryLater
+from freight_exchange.bot.writes import Price, unknown_prices
+from freight_exchange.errors import READ_ERRORS, LoginRejectedError, retry_delay
+from freight_exchange.models import Bid
+from freight_exchange.store import effects
+
+if TYPE_CHECKING:
+    from freight_exchange.client import FreightExchange
+    from freight_exchange.store import Store
+    from freight_exchange.store.database import Database
+
+__all__ = ["OwnBids", "Reading"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+_MAX_WAIT: Final = 10.0
+"""Seconds for which a handler waits for a reading. Longer waits would count against its timeout."""
+
+
+@attrs.frozen
+class Reading:
+    """The account's bids in one reading of the listing.
+
+    Attributes:
+        began: Time at which it began, on the store's clock.
+        prices: Price of each bid by request.
+        bids: The records, if this process has read them.
+    """
+
+    began: float = 0.0
+    prices: Mapping[int, Sequence[Price]] = attrs.field(factory=dict)
+    bids: Sequence[Bid] = ()
+
+    def on(self, request: int | None) -> Sequence[Price]:
+        """Return the prices of the bids on a request."""
+        return self.prices.get(request, ()) if request is not None else ()
+
+    def record(self, request: int, price: Price) -> Bid:
+        """Return the bid on a request with a price, with as much of its record as is known."""
+        found = (bid for bid in self.bids if bid.index == request and (bid.amount, bid.currency) == price)
+        return next(found, Bid(index=request, amount=price[0], currency=price[1]))
+
+
+class OwnBids:
+    """The last reading of the account's bids, and the pace of further ones.
+
+    Args:
+        store: Has the reading of all replicas.
+        exchange: The client.
+        interval: Least seconds between the beginnings of two readings.
+        settle: Seconds that the service may take to list a bid.
+        wake: Called once a reading is wanted.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        exchange: FreightExchange,
+        *,
+        interval: float,
+        settle: float,
+        wake: Callable[[], object],
+    ) -> None:
+        self._store = store
+        self._bids = exchange.with_options(strict=False).bids
+        self._interval = interval
+        self._settle = settle
+        self._wake = wake
+        self._pause = 0.0
+        self._next_at = 0.0
+        self._wanted = 0.0
+        self._changed = anyio.Event()
+        self.last = Reading()
+        self.required = 0.0
+
+    async def start(self, *, must_read: bool, wait: float) -> None:
+        """Find out whether the bids must be read before anything is offered.
+
+        Args:
+            must_read: Whether the ledger may lack offers.
+            wait: Seconds until each of the offers that it may lack is listed.
+        """
+
+        def begin(db: Database) -> effects.Readings:
+            if must_read or effects.readings(db, self._store.binding)[-1] is None:
+                effects.require_reading(db, self._store.binding, db.now + wait)
+            return effects.readings(db, self._store.binding)
+
+        self._load(await self._store.run(begin))
+        self._want(self.required)
+
+    @property
+    def is_wanted(self) -> bool:
+        """`True` while something waits for a newer reading."""
+        return self.last.began < max(self._wanted, self.required)
+
+    async def since(self, began: float) -> Reading:
+        """Return a reading that began at this time or later.
+
+        Raises:
+            RetryLater: It takes longer than a handler may wait.
+        """
+        remaining = anyio.current_effective_deadline() - anyio.current_time()
+        with anyio.move_on_after(min(_MAX_WAIT, remaining / 2)):
+            while self.last.began < max(began, self.required):
+                self._want(max(began, self.required))
+                await self._changed.wait()
+            return self.last
+        wait = max(self.required - self._store.now, self._next_at - anyio.current_time(), _FIRST_PAUSE)
+        raise RetryLater(min(wait, _LONGEST_PAUSE), "your bids have to be read first, and that takes a moment")
+
+    async def refresh(self) -> None:
+        """Take over what other replicas have recorded."""
+        self._load(await self._store.run(effects.readings, self._store.binding))
+
+    @property
+    def delay(self) -> float:
+        """Seconds until the next reading may begin."""
+        return max(0.0, self._next_at - anyio.current_time(), self.required - self._store.now)
+
+    def skip(self) -> None:
+        """Count a look at another listing as a reading."""
+        self._next_at = anyio.current_time() + self._interval
+
+    async def read(self) -> bool:
+        """Read the listing once, unless another replica just has; return whether that succeeded.
+
+        Raises:
+            LoginRejectedError: The service rejected the email or password.
+        """
+        await self.refresh()
+        began, at = self._store.now, anyio.current_time()
+        if not self.is_wanted and (age := began - self.last.began) < self._interval:
+            self._next_at = at + self._interval - age
+            return True
+        try:
+            bids = await self._bids.list().collect()
+        except READ_ERRORS as error:
+            if isinstance(error, LoginRejectedError):
+                raise
+            self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+            wait = max(self._pause, retry_delay(error) or 0.0)
+            self._next_at = anyio.current_time() + wait
+            _logger.warning("your bids cannot be read: %s; retrying in %.0f s", error, wait)
+            return False
+        self._pause, self._next_at = 0.0, at + self._interval
+        payload = json.dumps(
+            [[bid.index, None if bid.amount is None else str(bid.amount), bid.currency] for bid in bids]
+        ).encode()
+        self._load(await self._store.run(self._record, began, payload), bids)
+        return True
+
+    def _record(self, db: Database, began: float, payload: bytes) -> effects.Readings:
+        """Record a reading. If it shows bids that nothing knows, further ones may be on their way to the listing."""
+        required, repeats, before, earlier = effects.readings(db, self._store.binding)
+        if began >= before:
+            effects.record_reading(db, self._store.binding, began, payload)
+        if before < required <= began and self._settle and not repeats:
+            known, listed = _prices(earlier), _prices(payload)
+            ledger: dict[int | None, list[Any]] = {}
+            for effect in effects.prices(db, self._store.binding, [*listed]):
+                ledger.setdefault(effect.subject, []).append(effect)
+            lost = [
+                request
+                for request, prices in listed.items()
+                if unknown_prices(prices, ledger.get(request, ())) - unknown_prices(known.get(request, ()), ())
+            ]
+            if lost:
+                effects.require_reading(db, self._store.binding, began + self._settle, repeats=True)
+                _logger.warning(
+                    "%d requests have bids of yours that the bot's store lacks; nothing is offered for %.0f s, until"
+                    " they have been read once more",
+                    len(lost),
+                    self._settle,
+                )
+        return effects.readings(db, self._store.binding)
+
+    def _load(self, found: effects.Readings, bids: Sequence[Bid] = ()) -> None:
+        self.required, _, began, payload = found
+        if payload is not None and began > self.last.began:
+            self.last = Reading(began, _prices(payload), bids)
+            self._changed.set()
+            self._changed = anyio.Event()
+
+    def _want(self, began: float) -> None:
+        self._wanted = max(self._wanted, began)
+        if self.is_wanted:
+            self._wake()
+
+
+def _prices(payload: bytes | None) -> dict[int, list[Price]]:
+    found: dict[int, list[Price]] = {}
+    for request, amount, currency in json.loads(payload or b"[]"):
+        found.setdefault(request, []).append((None if amount is None else Decimal(amount), currency))
+    return found

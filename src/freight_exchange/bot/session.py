@@ -1,0 +1,416 @@
+"""Session of a bot: from joining its store to the end of its drain."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+import attrs
+
+from freight_exchange.bot import admin
+from freight_exchange.bot.context import Stopping
+from freight_exchange.bot.failpoints import reach
+from freight_exchange.bot.handler import FEED_OF
+from freight_exchange.bot.route import Routing
+from freight_exchange.bot.tasks import find_failure
+from freight_exchange.bot.work import Worker
+from freight_exchange.errors import FreightExchangeError, LoginRejectedError, is_transient, retry_delay
+from freight_exchange.feed.events import Gap, load_event
+from freight_exchange.feed.options import PollOptions
+from freight_exchange.feed.poller import Poller
+from freight_exchange.feed.sources import Offers, Requests, SelectedBids, Source
+from freight_exchange.feed.state import State
+from freight_exchange.feed.status import FeedStatus, OfferFeedStatus
+from freight_exchange.store import feeds, fleet, work
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.handler import Handler
+    from freight_exchange.bot.ledger import Ledger
+    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.options import BotOptions
+    from freight_exchange.bot.status import Phase
+    from freight_exchange.client import FreightExchange
+    from freight_exchange.store import Store
+    from freight_exchange.store.database import Database
+    from freight_exchange.store.effects import Effect
+
+__all__ = ["Parts", "Session"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_LONGEST_PAUSE: Final = 30.0
+"""Longest pause between two logins while nothing has ever answered."""
+_ALONE_PERIOD, _INLINE_PERIOD = 2.0, 30.0
+"""Seconds between two looks for commands and orphans, in a file, and in memory, where no other process has any."""
+_PRIMED_PERIOD: Final = 0.5
+_COUNT_PERIOD: Final = 1.0
+_CANCELLATION_GRACE: Final = 0.5
+
+
+@attrs.frozen(kw_only=True)
+class Parts:
+    """Parts that all sessions of a run share."""
+
+    options: BotOptions
+    handlers: Mapping[str, Handler]
+    arguments: Mapping[str, Mapping[str, object]]
+    exchange: FreightExchange
+    store: Store
+    ledger: Ledger
+    metrics: Metrics
+
+
+class Session:
+    """One stay of a bot in its store.
+
+    Args:
+        parts: What it works with.
+        on_ready: Called once deliveries begin.
+        on_failure: Called with the first error, before the tasks have ended.
+
+    Attributes:
+        phase: Present phase.
+        stopping: Whether it drains.
+        failure: The error that ended it.
+        pollers: Pollers of its feeds by their names.
+        has_joined: Whether it is in the store.
+        overdue: Deliveries that were due and not claimed, at the last count.
+        open_effects: Effects without an outcome, at the last look.
+        unrouted: Number of events without deliveries, then.
+        gaps: Gaps that are not acknowledged, then.
+    """
+
+    def __init__(self, parts: Parts, on_ready: Callable[[], None], on_failure: Callable[[BaseException], None]) -> None:
+        self.parts = parts
+        self._on_ready = on_ready
+        self._on_failure = on_failure
+        self._store = parts.store
+        self._rows: Mapping[int, Handler] = {}
+        self._is_worker_done = anyio.Event()
+        self.phase: Phase = "starting"
+        self.stopping = Stopping()
+        self.failure: BaseException | None = None
+        self.pollers: dict[str, Poller] = {}
+        self._sources: dict[str, Source] = {}
+        self._polling: list[anyio.CancelScope] = []
+        self.has_joined = False
+        self.overdue = work.Overdue(0, None)
+        self.open_effects: list[Effect] = []
+        self.unrouted = 0
+        self.gaps: tuple[Gap, ...] = ()
+
+    async def run(self) -> None:
+        """Run until `stop` or an error, and raise the first one."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                starting = anyio.CancelScope()
+                tasks.start_soon(self._cancel_when_stopping, starting)
+                with starting:
+                    await self._reported(lambda: self._start(tasks))
+                if self.phase == "running":
+                    try:
+                        await self.stopping.wait()
+                    except BaseException as error:
+                        # The cause of a cancellation is known only after all tasks have ended.
+                        if self.failure is None:
+                            self._on_failure(error)
+                        raise
+                    await self._drain(tasks)
+                tasks.cancel_scope.cancel()
+        except BaseException as error:
+            self._note(error)
+            if self.failure is None:
+                raise
+            raise self.failure from None
+        finally:
+            self.phase = "stopped"
+            self.has_joined = False
+
+    def stop(self) -> None:
+        """Drain, then end."""
+        if not self.stopping:
+            self.phase = "stopped" if self.phase == "stopped" else "draining"
+            self.stopping.begin()
+            self._store.wake("work")
+
+    @property
+    def scans(self) -> bool:
+        """`False` while another replica scans for this one."""
+        is_alone = not self.has_joined or not self.pollers or not self._store.is_shared
+        return is_alone or any(one.is_scanning for one in self.pollers.values())
+
+    # Start and end
+
+    async def _start(self, tasks: Any) -> None:
+        parts, store, options = self.parts, self._store, self.parts.options
+        account = (await parts.exchange._account()).strip().casefold()
+        joined = await store.join(
+            fleet.Binding(parts.exchange._base_url, account, options.name), lease=options.lease.total_seconds()
+        )
+        self.has_joined = True
+        await store.run(work.release_others, store.me, [])
+        self._start_task(tasks, self._beat)
+        await self._log_in()
+        reach("before adopt")
+        parts.ledger.adopt(await store.run(fleet.adopt, store.me))
+        reach("after adopt")
+        is_shared = store.is_shared
+        routing = Routing(
+            store,
+            [*parts.handlers.values()],
+            parts.metrics,
+            is_shared=is_shared,
+            found=lambda events: parts.exchange._options.limits.instruments.found(options.name, events),
+        )
+        self._rows = await routing.introduce()
+        await parts.ledger.start(joined)
+        self._start_task(tasks, parts.ledger.run)
+        self._make_pollers(is_silent=await store.run(work.is_silent, store.feeds["selected"]))
+        for name, poller in self.pollers.items():
+            self._start_task(tasks, self._poll, poller)
+            self._start_task(tasks, self._backfill, routing, name)
+        if "selected" in self.pollers:
+            # What it lists first was selected before, so no offer may come before its first reading.
+            await self._primed("selected")
+        self._start_task(tasks, routing.run)
+        worker = Worker(
+            store,
+            self._rows,
+            parts.arguments,
+            parts.exchange,
+            parts.ledger,
+            parts.metrics,
+            self.stopping,
+            concurrency=options.concurrency,
+            feed=options.name,
+            is_shared=is_shared,
+            is_cut_off=lambda: parts.metrics.is_cut_off,
+            last_scan=self.last_scan,
+            on_failure=self._note,
+        )
+        self._start_task(tasks, self._work, worker)
+        self._start_task(tasks, self._keep_counting)
+        if not self.stopping:
+            self.phase = "running"
+            _logger.info("running: %s", ", ".join(parts.handlers))
+        self._on_ready()
+
+    async def _cancel_when_stopping(self, starting: anyio.CancelScope) -> None:
+        await self.stopping.wait()
+        starting.cancel()
+
+    async def _drain(self, tasks: Any) -> None:
+        in_flight, limit = self.parts.metrics.in_flight, self.parts.options.drain
+        for polling in self._polling:
+            polling.cancel()
+        if in_flight:
+            _logger.info("draining: waiting for %d handlers, at most %s", len(in_flight), limit)
+        with anyio.move_on_after(limit.total_seconds()) as scope:
+            await self._is_worker_done.wait()
+        if scope.cancelled_caught:
+            _logger.warning("the drain timed out: %d handlers are cancelled, and called again later", len(in_flight))
+        tasks.cancel_scope.cancel()
+        with anyio.move_on_after(_CANCELLATION_GRACE, shield=True):
+            await self._is_worker_done.wait()
+        if in_flight:
+            _logger.critical("handlers ignore their cancellation: %s; the bot waits until they end", str(in_flight))
+
+    async def _poll(self, poller: Poller) -> None:
+        with anyio.CancelScope() as scope:
+            self._polling.append(scope)
+            await poller.run()
+
+    async def _work(self, worker: Worker) -> None:
+        try:
+            await worker.run()
+        finally:
+            self._is_worker_done.set()
+
+    async def _log_in(self) -> None:
+        """Log in before the first delivery. While the service is away, try again after 1, 2, 4 ... 30 s."""
+        pause = 1.0
+        while True:
+            try:
+                await self.parts.exchange.login()
+            except LoginRejectedError:
+                raise
+            except FreightExchangeError as error:
+                if not is_transient(error):
+                    raise
+                wait = max(pause, retry_delay(error) or 0.0)
+                _logger.warning(
+                    "cannot log in at %s: %s; retrying in %.0f s", self.parts.exchange._base_url, error, wait
+                )
+                await anyio.sleep(wait)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                return
+
+    # Tasks
+
+    def _start_task(self, tasks: Any, work: Callable[..., Awaitable[None]], *args: Any) -> None:
+        tasks.start_soon(self._reported, lambda: work(*args))
+
+    async def _reported(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run a task, and report its failure at once, while handlers may still run."""
+        try:
+            await work()
+        except BaseException as error:
+            self._note(error)
+            raise
+
+    def _note(self, error: BaseException) -> None:
+        failure = find_failure(error)
+        if failure is not None and self.failure is None:
+            self.failure = failure
+            self.phase = "draining"
+            self._on_failure(failure)
+
+    async def _beat(self) -> None:
+        """Renew the lease, adopt what other replicas have left, obey a person, and count, until cancelled."""
+        store = self._store
+        period = (
+            _INLINE_PERIOD
+            if store.is_inline
+            else _ALONE_PERIOD
+            if not store.is_shared
+            else self.parts.options.lease.total_seconds() / 3
+        )
+        while True:
+            await anyio.sleep(period)
+            if store.is_shared:
+                await store.run(fleet.beat, store.me)
+            self.parts.ledger.adopt(await store.run(fleet.adopt, store.me))
+            for command in await store.run(work.commands, store.binding):
+                result = await admin.carry_out(command, store, self.parts.ledger, self.parts.handlers)
+                await store.run(work.answer_command, command.id, result)
+
+    async def _keep_counting(self) -> None:
+        """Count after each change, at most once a second, until cancelled."""
+        while True:
+            wakeup = self._store.waiter("work")
+            await self.count()
+            await anyio.sleep(_COUNT_PERIOD)
+            with anyio.move_on_after(_LONGEST_PAUSE if self.scans else _COUNT_PERIOD):
+                await wakeup.wait()
+
+    async def count(self) -> None:
+        """Count what waits: deliveries in the replica that scans alone, because a count reads much of the queue."""
+        scans = self.scans
+
+        def read(db: Database) -> tuple[work.Overdue, int, tuple[Gap, ...]]:
+            stored = work.pending_gaps(db, self._store.binding)
+            gaps = tuple(cast(Gap, load_event(gap.kind, gap.payload)) for gap in stored)
+            if not scans:
+                return work.Overdue(0, None), 0, gaps
+            unrouted = sum(feeds.count_open(db, self._store.feeds[name]) for name in self.pollers)
+            return work.count_overdue(db, [*self._rows]), unrouted, gaps
+
+        self.overdue, self.unrouted, self.gaps = await self._store.run(read)
+        self.open_effects = await self.parts.ledger.doubts()
+
+    async def is_busy(self) -> bool:
+        """Return whether a delivery waits or runs, or an event waits for its deliveries."""
+        return await self._store.run(work.is_busy, [*self._rows])
+
+    # Feeds
+
+    def _make_pollers(self, *, is_silent: bool) -> None:
+        """Make a poller for each feed that the handlers need."""
+        options, (service, client) = self.parts.options, self.parts.exchange._feed_parts()
+        kinds = {kind for handler in self.parts.handlers.values() for kind in handler.filters}
+        # What cannot be read is told with what is watched anyway.
+        feeds = {FEED_OF[kind][0] for kind in kinds if kind != "unreadable" or len(kinds) == 1}
+        sources: list[Source] = []
+        if "requests" in feeds:
+            sources.append(Requests(service))
+        if "offers" in feeds:
+            sources.append(Offers(service))
+        if "selected" in feeds:
+            sources.append(SelectedBids(service, self._store.feeds["requests"]))
+        for source in sources:
+            is_requests, is_selected = source.name == "requests", source.name == "selected"
+            interval = options.selection_interval if is_selected else options.interval
+            poll = PollOptions(
+                name=options.name if is_requests else f"{options.name}: {source.name}",
+                start="backfill" if source.name == "offers" else "now" if is_selected and is_silent else options.start,
+                interval=interval,
+                allowance=options.allowance,
+                retention=options.retention,
+                # Routing acknowledges them.
+                acked_only=True,
+                # A page extends it, so it is longer than the pause between two pages.
+                lease=max(options.lease, 3 * interval).total_seconds(),
+            )
+            self.pollers[source.name] = Poller(source, self._store, self._store.feeds[source.name], poll, client)
+            self._sources[source.name] = source
+
+    async def _backfill(self, routing: Routing, name: str) -> None:
+        is_new = await self._store.run(feeds.load_state, self._store.feeds[name]) is None
+        await self._primed(name)
+        await routing.backfill(self._sources[name])
+        if name == "selected" and is_new:
+            passed_over = await self._store.run(work.passed_over, self._store.binding, self._store.feeds[name])
+            if passed_over:
+                _logger.warning(
+                    "%d of your offers were selected before the bot had a handler of selections, and are not reported;"
+                    " requests: %s",
+                    len(passed_over),
+                    ", ".join(map(str, passed_over)),
+                )
+
+    async def _primed(self, name: str) -> None:
+        """Wait for the end of a feed's first scan, by any replica."""
+        clock = self.parts.exchange._feed_parts()[1].clock
+        while True:
+            text = await self._store.run(feeds.load_state, self._store.feeds[name])
+            if text is not None and State.load(text, clock.read()).is_primed:
+                return
+            await anyio.sleep(_PRIMED_PERIOD)
+
+    def now(self) -> float:
+        """Return the time on the store's clock."""
+        return self._store.now
+
+    def last_scan(self) -> float:
+        """Return when the last complete scan of the feed that is furthest behind began, on the store's clock."""
+        ages = self.ages()
+        return self.now() - max(ages, default=math.inf)
+
+    def ages(self) -> list[float]:
+        """Return the age of the watermark of each feed that this replica scans; infinity before its first scan."""
+        scanning = [one for one in self.pollers.values() if one.is_scanning]
+        return [math.inf if (age := one.cover_age) is None else age.total_seconds() for one in scanning]
+
+    def feed_status(self) -> FeedStatus | None:
+        """Return the status of the feed of requests, if this replica scans it."""
+        poller = self.pollers.get("requests")
+        if poller is None or not poller.is_scanning:
+            return None
+        return FeedStatus(
+            window=timedelta(seconds=poller.window),
+            allowance=self.parts.options.allowance,
+            gaps=self.gaps,
+            **self._common_status(poller),
+        )
+
+    def offer_feed_status(self) -> OfferFeedStatus | None:
+        """Return the status of the feed of offers, if this replica scans it."""
+        poller = self.pollers.get("offers")
+        if poller is None or not poller.is_scanning:
+            return None
+        return OfferFeedStatus(requests=poller.subjects, offers=poller.items, **self._common_status(poller))
+
+    def _common_status(self, poller: Poller) -> dict[str, Any]:
+        return {
+            "state": poller.phase,
+            "cover_age": poller.cover_age,
+            "last_success": poller.last_success,
+            "pages": poller.pages,
+            "unacknowledged": self.unrouted,
+            "retry_in": timedelta(seconds=poller.pace.quiet_for),
+        }

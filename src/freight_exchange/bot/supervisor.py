@@ -1,0 +1,363 @@
+"""Supervisor of a bot's run: one session after another until a stop or an error."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
+
+import anyio
+import attrs
+
+from freight_exchange.bot import failpoints
+from freight_exchange.bot.handler import Handler, resolve_arguments
+from freight_exchange.bot.ledger import Ledger
+from freight_exchange.bot.lifespan import entered_client, run_with_lifespan
+from freight_exchange.bot.port import OperatorPort, open_port
+from freight_exchange.bot.process import CLOSE_TIMEOUT
+from freight_exchange.bot.session import Parts, Session
+from freight_exchange.bot.status import BotStatus
+from freight_exchange.bot.tasks import find_failure, unwrap_errors
+from freight_exchange.errors import ConfigurationError, FencedError, HeldError, LoginRejectedError, StoreAwayError
+from freight_exchange.store.database import Store, as_store
+from freight_exchange.store.errors import HeldHereError, StoreRefusedError
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.lifespan import Lifespan
+    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.options import BotOptions
+    from freight_exchange.bot.status import Phase
+    from freight_exchange.client import FreightExchange
+
+__all__ = ["Supervisor"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_LIVE_INTERVALS: Final = 3
+"""A bot is live while its watermark is younger than this many intervals."""
+_MAX_LOGIN_PAUSE: Final = 900.0
+_AWAY_PAUSE, _MAX_REFUSED_PAUSE = 1.0, 30.0
+_LOG_INTERVAL: Final = 60.0
+_STANDBY_PAUSE: Final = 0.5
+_SNAPSHOT_PERIOD: Final = 1.0
+_in_use: Final[WeakSet[Store]] = WeakSet()
+"""Stores of the bots of this process."""
+_LOST_SEAT: Final = (FencedError, StoreAwayError, StoreRefusedError)
+"""Errors after which the bot joins its store again."""
+
+
+class Supervisor:
+    """Run of a bot, from its start to its end.
+
+    Args:
+        options: Options of the bot.
+        handlers: Its handlers by their ids.
+        lifespan: Opens and closes what handlers share.
+        metrics: Its metrics.
+        expose: Returns the text of its metrics; `None` without the extra `metrics`.
+        on_failure: Called as soon as an error ends the bot.
+
+    Attributes:
+        stopping: Set when the bot must drain and end.
+        ready: Set once deliveries begin, or at the end.
+        is_served: Whether the run was started.
+        has_ended: Whether it has ended.
+        session: Present or last session.
+    """
+
+    def __init__(
+        self,
+        options: BotOptions,
+        handlers: Mapping[str, Handler],
+        lifespan: Lifespan,
+        metrics: Metrics,
+        expose: Callable[[str], tuple[str, bytes]] | None,
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._options = options
+        self._handlers = handlers
+        self._lifespan = lifespan
+        self._metrics = metrics
+        self._expose = expose
+        self._on_failure = on_failure
+        self._thread = threading.get_ident()
+        self._young_since = anyio.current_time()
+        self._state: Phase | None = None
+        self._is_reported = self._was_running = False
+        self._port: OperatorPort | None = None
+        self._snapshot: tuple[BotStatus, float] | None = None
+        self.stopping = anyio.Event()
+        self.ready = anyio.Event()
+        self.is_served = False
+        self.has_ended = False
+        self.session: Session | None = None
+
+    async def __call__(
+        self, exchange: FreightExchange | None, on_failpoint: failpoints.Failpoints = failpoints.no_failpoints
+    ) -> None:
+        """Run until `stop()` or an error.
+
+        Args:
+            exchange: The client; `None` makes one from the environment.
+            on_failpoint: Called before and after each durable step.
+        """
+        self.is_served = True
+        failpoints.active.set(on_failpoint)
+        try:
+            with unwrap_errors():
+                async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
+                    self._open_port(tasks)
+                    client = await stack.enter_async_context(entered_client(exchange))
+                    client = client._instrumented(self._metrics)
+                    tasks.start_soon(self._take_snapshots)
+
+                    async def work(resources: Mapping[str, object]) -> None:
+                        # Reported before the lifespan closes, which may hang.
+                        try:
+                            arguments = {one.id: resolve_arguments(one, resources) for one in self._handlers.values()}
+                            await self._work(client, arguments)
+                        except BaseException as error:
+                            self._report(find_failure(error))
+                            raise
+
+                    drain = self._options.drain.total_seconds()
+                    await run_with_lifespan(self._lifespan, client, work, stop=self.stopping, drain=drain)
+                    tasks.cancel_scope.cancel()
+        except BaseException as error:
+            self._report(find_failure(error))
+            raise
+        finally:
+            self._snapshot = attrs.evolve(self._read(), state="stopped", live=False, address=None), time.monotonic()
+            self.has_ended = True
+            self.ready.set()
+            if self._port is not None:
+                self._port.close()
+
+    def stop(self) -> None:
+        """Drain, then end."""
+        self.stopping.set()
+        if self.session is not None:
+            self.session.stop()
+        self.status()
+
+    def abandon(self) -> None:
+        """Keep this replica's claims and leases in the store, as the end of a process does."""
+        if self.session is not None:
+            self.session.parts.store.me = 0
+
+    def _report(self, failure: BaseException | None) -> None:
+        """Report the first error that ends the bot; later ones may follow from it."""
+        if failure is not None and not self._is_reported:
+            self._is_reported = True
+            self._on_failure(failure)
+
+    # Sessions
+
+    async def _work(self, client: FreightExchange, arguments: Mapping[str, Mapping[str, object]]) -> None:
+        async with AsyncExitStack() as stack:
+            store = await self._open_store(stack)
+            if store is None:
+                return
+            if client._shared.clock is not None:
+                store.clock.follow(client._shared.clock.read)
+            self._state, self._young_since = None, anyio.current_time()
+            ledger = Ledger(
+                store,
+                client,
+                settle=self._options.settle.total_seconds(),
+                interval=self._options.interval.total_seconds(),
+                reach=failpoints.reach,
+            )
+            parts = Parts(
+                options=self._options, handlers=self._handlers, arguments=arguments, exchange=client, store=store,
+                ledger=ledger, metrics=self._metrics,
+            )  # fmt: skip
+            self._metrics.outcomes = ledger.outcomes
+            await self._run_sessions(parts, client)
+
+    async def _open_store(self, stack: AsyncExitStack) -> Store | None:
+        """Open the store; in standby, wait while another process holds it. Return `None` if the bot is stopped."""
+        has_logged = False
+        while not self.stopping.is_set():
+            try:
+                store = await stack.enter_async_context(as_store(self._options.store))
+                if store in _in_use:
+                    raise HeldHereError(
+                        f"{store.place} is in use by another bot of this process", holder="this process"
+                    )
+            except HeldError as error:
+                if not self._options.standby:
+                    raise
+                if not has_logged:
+                    _logger.info("standby: %s; this bot takes over once it ends", error)
+                has_logged, self._state = True, "standby"
+            else:
+                _in_use.add(store)
+                stack.callback(_in_use.discard, store)
+                return store
+            await self._wait(_STANDBY_PAUSE)
+        return None
+
+    async def _run_sessions(self, parts: Parts, client: FreightExchange) -> None:
+        login_pause = self._options.interval.total_seconds()
+        away_pause, next_log = _AWAY_PAUSE, 0.0
+        while not self.stopping.is_set():
+            session = self.session = Session(
+                parts, self._set_ready, lambda error: self._on_session_failure(error, client)
+            )
+            began = anyio.current_time()
+            try:
+                await session.run()
+            except _LOST_SEAT as error:
+                if not self._joins_again(error):
+                    raise
+                if anyio.current_time() - began > _LOG_INTERVAL:
+                    away_pause = _AWAY_PAUSE
+                if anyio.current_time() >= next_log:
+                    _logger.warning("the bot has lost its place in the store: %s; joining again", error)
+                    next_log = anyio.current_time() + _LOG_INTERVAL
+                self._state = "starting"
+                await self._wait(away_pause if not isinstance(error, FencedError) else 0.0)
+                if isinstance(error, StoreRefusedError):
+                    away_pause = min(2 * away_pause, _MAX_REFUSED_PAUSE)
+                self._state = None
+            except LoginRejectedError:
+                if client.user is None:
+                    raise
+                self._state = "login-rejected"
+                await self._wait(login_pause)
+                self._state = None
+                login_pause = min(2 * login_pause, _MAX_LOGIN_PAUSE)
+                client.reset_login()
+            else:
+                return
+
+    def _set_ready(self) -> None:
+        self._was_running = True
+        self.status()
+        self.ready.set()
+
+    def _joins_again(self, error: BaseException) -> bool:
+        """Return whether a session follows: not if the database was out of reach from the start."""
+        return isinstance(error, FencedError) or self._was_running
+
+    def _on_session_failure(self, error: BaseException, client: FreightExchange) -> None:
+        if isinstance(error, _LOST_SEAT) and self._joins_again(error):
+            return
+        if isinstance(error, LoginRejectedError) and client.user is not None:
+            # The login was accepted before: the account may be locked, or its password is being changed.
+            _logger.critical(
+                "%s rejects the login, which it accepted before: %s; the bot drains, and tries again",
+                client._base_url,
+                error,
+            )
+            return
+        self._report(error)
+
+    async def _wait(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            await self.stopping.wait()
+
+    # Operator's port
+
+    def _open_port(self, tasks: Any) -> None:
+        """Open the port. With `standby`, another process may hold it until its drain and its lifespan have ended."""
+        options = self._options
+        if options.port is None:
+            return
+
+        def make() -> OperatorPort:
+            assert options.port is not None
+            return OperatorPort(options.host, options.port, self.status, self._expose)
+
+        async def open_later(timeout: float) -> None:
+            try:
+                self._port = await open_port(make, timeout=timeout, counts=self._has_store)
+            except BaseException as error:
+                self._report(find_failure(error))
+                raise
+
+        if options.standby:
+            tasks.start_soon(open_later, options.drain.total_seconds() + CLOSE_TIMEOUT)
+            return
+        try:
+            self._port = make()
+        except ConfigurationError as error:
+            # A second process must fail because of the store, which another one holds, and not because of the port.
+            if options.store is None or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
+                raise
+            tasks.start_soon(open_later, _STANDBY_PAUSE)
+
+    def _has_store(self) -> bool:
+        return self.session is not None and self.session.has_joined
+
+    # Status
+
+    def status(self) -> BotStatus:
+        """Return the status. Any thread may call it, also while the loop is blocked."""
+        if threading.get_ident() == self._thread and not self.has_ended:
+            self._snapshot = self._read(), time.monotonic()
+        if self._snapshot is None:
+            self._snapshot = self._read(), time.monotonic()
+        last, at = self._snapshot
+        if self.has_ended:
+            return last
+        # Another thread cannot read the loop's clock, and a blocked loop takes no snapshots.
+        passed = timedelta(seconds=time.monotonic() - at)
+        is_young = passed <= _LIVE_INTERVALS * self._options.interval
+        return attrs.evolve(last, age=last.age + passed, live=last.live and is_young) if passed > timedelta(0) else last
+
+    async def _take_snapshots(self) -> None:
+        while self._options.port is not None or self._metrics.histograms:
+            self.status()
+            await anyio.sleep(_SNAPSHOT_PERIOD)
+
+    def _read(self) -> BotStatus:
+        session, metrics = self.session, self._metrics
+        state = self._read_state()
+        age = self._age()
+        scans = session is None or session.scans
+        is_young = age <= _LIVE_INTERVALS * self._options.interval
+        waits = self._state in ("standby", "starting") or (session is not None and session.has_joined and not scans)
+        overdue = None if session is None or not scans or state == "stopped" else session.overdue
+        since = None if overdue is None or session is None else overdue.since
+        doubts = [] if session is None else session.open_effects
+        return BotStatus(
+            state=state,
+            live=state != "stopped" and (is_young or waits),
+            age=age,
+            feed=None if session is None else session.feed_status(),
+            offer_feed=None if session is None else session.offer_feed_status(),
+            in_flight=len(metrics.in_flight),
+            waiting=0 if overdue is None else overdue.count,
+            waited=timedelta(seconds=0.0 if since is None or session is None else max(0.0, session.now() - since)),
+            handled=metrics.count_ended("done", "dropped"),
+            retried=metrics.count_ended("failed"),
+            dead=metrics.count_ended("dead"),
+            offers=metrics.outcomes_of("offer"),
+            answers=metrics.outcomes_of("answer"),
+            in_doubt=sum(one.state != "parked" for one in doubts),
+            parked=sum(one.state == "parked" for one in doubts),
+            scans=scans,
+            address=None if self._port is None else self._port.address,
+        )
+
+    def _read_state(self) -> Phase:
+        if self.has_ended:
+            return "stopped"
+        if self._state is not None:
+            return self._state
+        return "starting" if self.session is None else self.session.phase
+
+    def _age(self) -> timedelta:
+        """Return the age of the watermark, or the time since the start if that is less."""
+        since = anyio.current_time() - self._young_since
+        ages = [] if self.session is None else self.session.ages()
+        return timedelta(seconds=min(since, max(ages, default=math.inf)))

@@ -1,0 +1,162 @@
+"""Verdict on an attempt: the result of a delivery, by the error that ended its handler. Pure."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final, Literal
+
+import attrs
+
+from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, RetryLater, describe
+from freight_exchange.bot.tasks import flatten
+from freight_exchange.errors import (
+    AlreadyApprovedError,
+    AlreadyOfferedError,
+    AuthenticationError,
+    DeadlineExceededError,
+    FencedError,
+    FreightExchangeError,
+    LoginRejectedError,
+    OfferChangedError,
+    OfferInDoubtError,
+    OfferRejectedError,
+    RateLimitedError,
+    ServerError,
+    StoreAwayError,
+    TransportError,
+    is_from_login,
+)
+from freight_exchange.store.errors import ConflictError, StoreRefusedError
+
+__all__ = ["Verdict", "backoff", "decide"]
+
+_MIN_DELAY: Final = 1.0
+_MAX_DELAY: Final = 300.0
+_MAX_DOUBLINGS: Final = 12
+_IN_DOUBT_DELAY: Final = 2.0
+_OUTAGE_DELAY: Final = 15.0
+_OUTAGE_DELAY_SHARE: Final = 1 / 8
+_MAX_THROTTLE: Final = 3600.0
+_MAX_ERROR_LENGTH: Final = 1000
+_TRANSIENT: Final = (TransportError, DeadlineExceededError, RateLimitedError, ServerError, AuthenticationError)
+
+Ending = Literal["done", "dropped", "failed", "later", "doubt", "transient", "released", "dead"]
+
+
+@attrs.frozen(kw_only=True)
+class Verdict:
+    """Result of an attempt.
+
+    Attributes:
+        ending: Label in the metrics.
+        state: New state of the delivery.
+        delay: Seconds until it may be claimed again.
+        error: Error to store.
+        refund: Whether the attempt does not count.
+    """
+
+    ending: Ending
+    state: Literal["ready", "done", "dead"]
+    delay: float = 0.0
+    error: str | None = None
+    refund: bool = False
+
+
+def decide(
+    error: Exception | None,
+    *,
+    attempts: int,
+    retries: int,
+    last_error: str | None = None,
+    unanswered: Exception | None = None,
+    is_open: bool = False,
+    outage: float = 0.0,
+    has_recovered: bool = False,
+    random: Random,
+) -> Verdict:
+    """Decide the result of an attempt.
+
+    Args:
+        error: The error that the handler raised, or `None`.
+        attempts: Number of attempts with this one.
+        retries: Number of retries that the handler has.
+        last_error: Error that is stored with the delivery.
+        unanswered: Error of an offer or an answer whose result the handler has not seen. It takes the place of `error`,
+            except after `Drop` and `RetryLater`.
+        is_open: Whether an effect of this delivery on its request may or may not have been carried out.
+        outage: Seconds since the delivery was first postponed for a transient error.
+        has_recovered: Whether the service has answered other calls long after that.
+        random: Source of jitter.
+    """
+    error = _unwrapped(error)
+    if is_open and not isinstance(unanswered, OfferInDoubtError):
+        unanswered = OfferInDoubtError("the handler ended before its offer was answered")
+    pause = _IN_DOUBT_DELAY
+    if isinstance(error, RetryLater) and isinstance(unanswered, OfferInDoubtError):
+        pause, error = max(error.delay, pause), unanswered
+    elif unanswered is not None and not isinstance(error, Drop | RetryLater):
+        error = unanswered
+    match error:
+        case None:
+            return Verdict(ending="done", state="done")
+        case Drop() | AlreadyOfferedError() | AlreadyApprovedError() | OfferChangedError():
+            return Verdict(ending="dropped", state="done", error=_described(error))
+        case RetryLater():
+            # A delivery that may have ended the process stays a suspect until an attempt ends.
+            reason = None if last_error == INTERRUPTED else _cut(describe(error.reason)) or None
+            return Verdict(ending="later", state="ready", delay=max(error.delay, _MIN_DELAY), error=reason, refund=True)
+        case OfferInDoubtError():
+            return Verdict(ending="doubt", state="ready", delay=pause, error=IN_DOUBT, refund=True)
+        case OfferRejectedError():
+            return Verdict(ending="dead", state="dead", error=_described(error))
+        case StoreAwayError() | FencedError() | ConflictError():
+            # The replica lost its place during the attempt, which is not a failure of the handler.
+            return Verdict(ending="released", state="ready", delay=_MIN_DELAY, refund=True)
+        case LoginRejectedError():
+            return _postponed("released", _OUTAGE_DELAY, error)
+        case StoreRefusedError():
+            return _postponed("transient", _OUTAGE_DELAY, error)
+        case RateLimitedError() | AuthenticationError(retry_after=float()):
+            wait = max(error.retry_after or _OUTAGE_DELAY, _MIN_DELAY)
+            return _postponed("transient", min(wait, _MAX_THROTTLE), error)
+    if attempts <= retries:
+        return Verdict(ending="failed", state="ready", delay=backoff(attempts, random), error=_described(error))
+    if _is_transient(error) and not has_recovered:
+        # The service may be down, or a part of it: giving up now could lose every request of the outage.
+        return _postponed("transient", min(max(outage * _OUTAGE_DELAY_SHARE, _OUTAGE_DELAY), _MAX_DELAY), error)
+    return Verdict(ending="dead", state="dead", error=_described(error))
+
+
+def backoff(attempts: int, random: Random) -> float:
+    """Return the seconds before the next attempt: exponential up to five minutes, with jitter down to half."""
+    return min(_MAX_DELAY, 2.0 ** min(attempts - 1, _MAX_DOUBLINGS)) * random.uniform(0.5, 1)
+
+
+def _postponed(ending: Ending, delay: float, error: Exception) -> Verdict:
+    return Verdict(ending=ending, state="ready", delay=delay, error=_described(error), refund=True)
+
+
+def _is_transient(error: Exception) -> bool:
+    return isinstance(error, _TRANSIENT) or (isinstance(error, FreightExchangeError) and is_from_login(error))
+
+
+def _unwrapped(error: Exception | None) -> Exception | None:
+    """Return one error of a handler's own task group: a doubt if there is one, else any if all are alike."""
+    if not isinstance(error, ExceptionGroup):
+        return error
+    found = [leaf for leaf in flatten(error) if isinstance(leaf, Exception)]
+    # A delivery never dies while its offer is in doubt.
+    doubt = next((leaf for leaf in found if isinstance(leaf, OfferInDoubtError)), None)
+    are_alike = len({type(leaf) for leaf in found}) == 1 or all(map(_is_transient, found))
+    return doubt or (found[0] if are_alike else error)
+
+
+def _described(error: Exception) -> str:
+    text = describe(error)
+    if isinstance(error, ExceptionGroup):
+        text = f"{text}: {'; '.join(map(describe, flatten(error)))}"
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_ERROR_LENGTH else f"{text[:_MAX_ERROR_LENGTH]}..."

@@ -1,0 +1,306 @@
+"""Work: claim deliveries that are due, call their handlers, and record the results."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+import attrs
+
+from freight_exchange.bot.context import Context, Log, Stopping, make_context
+from freight_exchange.bot.failpoints import reach
+from freight_exchange.bot.handler import BotEvent, Delivery, Handler, subject
+from freight_exchange.bot.log import AttemptLog, log_fields
+from freight_exchange.bot.outcomes import IN_DOUBT, Drop, ProcessEnd, describe
+from freight_exchange.bot.tasks import split_cancellations
+from freight_exchange.bot.verdict import Verdict, decide
+from freight_exchange.feed.events import OfferEvent, RequestEvent, load_event
+from freight_exchange.feed.sources import FIELDS
+from freight_exchange.hooks import HandlerRun
+from freight_exchange.store import work
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.ledger import Ledger
+    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.client import FreightExchange
+    from freight_exchange.store import Store
+
+__all__ = ["Delivery", "Worker"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_MAX_SLEEP: Final = 60.0
+"""While the machine is suspended, the loop's clock stands still and the store's does not."""
+_MIN_SLEEP: Final = 0.01
+_SHARED_SLEEP: Final = 1.0
+"""Longest wait for deliveries that another replica has routed or returned."""
+_CUT_OFF_SLEEP: Final = 5.0
+"""Pause between deliveries while the exchange does not answer this replica: others may reach it."""
+_CANCELLATION_GRACE: Final = 5.0
+_OUTAGE_LIMIT: Final = 3600.0
+"""Seconds of transient errors, while the service answers other calls, before a delivery is given up."""
+_MIN_RETRIES: Final = 1
+"""Minimum number of retries after interruptions, even for a handler without `retries`: the process may have ended
+before the first call."""
+
+
+class Worker:
+    """Calls the handlers of due deliveries, up to `concurrency` at a time.
+
+    Args:
+        store: The store, joined.
+        handlers: The handlers by their rows in the store.
+        arguments: Arguments of each handler after its event and its context, by its id.
+        exchange: The client.
+        ledger: The ledger of offers and answers.
+        metrics: Counts deliveries.
+        stopping: Set when no more deliveries may be claimed.
+        concurrency: Limit of deliveries in flight.
+        feed: Name of the bot's feed, for instrumentation.
+        is_shared: Whether other replicas may make work in the same store.
+        is_cut_off: Returns whether the exchange does not answer this replica.
+        last_scan: Returns when the last complete scan began, on the store's clock; minus infinity before the first.
+        on_failure: Called with an error that ends the bot, while other handlers may still run.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Mapping[int, Handler],
+        arguments: Mapping[str, Mapping[str, object]],
+        exchange: FreightExchange,
+        ledger: Ledger,
+        metrics: Metrics,
+        stopping: Stopping,
+        *,
+        concurrency: int,
+        feed: str,
+        is_shared: bool,
+        is_cut_off: Callable[[], bool],
+        last_scan: Callable[[], float],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self._store = store
+        self._handlers = handlers
+        self._arguments = arguments
+        self._exchange = exchange
+        self._ledger = ledger
+        self._metrics = metrics
+        self._stopping = stopping
+        self._concurrency = concurrency
+        self._feed = feed
+        self._is_shared = is_shared
+        self._is_cut_off = is_cut_off
+        self._last_scan = last_scan
+        self._on_failure = on_failure
+        self._log = AttemptLog()
+        self._random = Random()
+        self._running: set[tuple[int, int]] = set()
+        self._outage_began: dict[tuple[int, int], float] = {}
+
+    async def run(self) -> None:
+        """Claim deliveries and call their handlers until the bot stops and the last one has ended."""
+        async with anyio.create_task_group() as calls:
+            while not self._stopping:
+                wakeup = self._store.waiter("work")
+                is_slow = self._is_shared and self._is_cut_off()
+                free = 1 - len(self._running) if is_slow else self._concurrency - len(self._running)
+                claimed = await self._claim(free) if free > 0 else []
+                for one in claimed:
+                    self._running.add((one.event, one.handler))
+                    calls.start_soon(self._deliver, one)
+                if is_slow:
+                    await _wait(anyio.Event(), _CUT_OFF_SLEEP)
+                elif free <= 0 or not claimed:
+                    await _wait(wakeup, await self._time_to_next() if free > 0 else _MAX_SLEEP)
+
+    async def _claim(self, free: int) -> list[work.Claimed]:
+        reach("before claim")
+        claimed: list[work.Claimed] = []
+        with anyio.CancelScope(shield=True):
+            claimed = await self._store.run(
+                work.claim, self._store.binding, self._store.me, [*self._handlers], free, in_doubt=IN_DOUBT
+            )
+        if claimed:
+            reach("after claim")
+        return claimed
+
+    async def _time_to_next(self) -> float:
+        longest = _SHARED_SLEEP if self._is_shared else _MAX_SLEEP
+        due = await self._store.run(work.next_due, [*self._handlers])
+        return longest if due is None else max(_MIN_SLEEP, min(due, longest))
+
+    async def _deliver(self, claimed: work.Claimed) -> None:
+        key = claimed.event, claimed.handler
+        handler = self._handlers[claimed.handler]
+        try:
+            delivery = _load(claimed, handler.id)
+            if delivery.attempts > max(handler.retries, _MIN_RETRIES) + 1:
+                # The process ended during each attempt.
+                error = delivery.error or "the process ended during each attempt"
+                verdict = Verdict(ending="dead", state="dead", error=error, refund=True)
+                self._log.write(delivery, handler, verdict, None)
+                await self._settle(claimed, delivery, verdict)
+                return
+            run = HandlerRun(
+                feed=self._feed, handler=handler.id, kind=delivery.kind, event=delivery.event_id,
+                request=delivery.subject, attempt=delivery.attempts,
+            )  # fmt: skip
+            with self._exchange._options.limits.instruments.handler(run):
+                await self._attempt(claimed, delivery, handler, run)
+        except BaseException as error:
+            self._on_failure(error)
+            raise
+        finally:
+            self._running.discard(key)
+            self._store.wake("work")
+
+    async def _attempt(self, claimed: work.Claimed, delivery: Delivery, handler: Handler, run: HandlerRun) -> None:
+        log = Log(_logger, log_fields(delivery))
+        context = make_context(
+            delivery.event, delivery, exchange=self._exchange, ledger=self._ledger, stopping=self._stopping, log=log
+        )
+        try:
+            error = await self._call(handler, delivery, context)
+            is_open = context.has_written and await self._store.run(
+                work.has_open_effect, self._store.binding, [delivery.event_id, *delivery.merged]
+            )
+        except BaseException:
+            # The bot ends, or has lost its place in the store.
+            with anyio.CancelScope(shield=True):
+                await self._settle(claimed, delivery, Verdict(ending="released", state="ready", refund=True))
+            raise
+        verdict = self._decide(delivery, handler, error, is_open=is_open)
+        run.ending, run.error = verdict.ending, error
+        self._log.write(delivery, handler, verdict, error)
+        # A handler that is done must not be called again because of a cancellation.
+        with anyio.CancelScope(shield=True):
+            await self._settle(claimed, delivery, verdict)
+
+    async def _call(self, handler: Handler, delivery: Delivery, context: Context) -> Exception | None:
+        """Call a handler in a task of its own, so that its own cancellations end there, and return its error."""
+        results: list[Exception | None] = []
+
+        async def call() -> None:
+            try:
+                with anyio.fail_after(handler.timeout):
+                    # The filter may have changed since the delivery was made, or have failed then.
+                    await handler.load_codes(self._exchange.currencies.by_code)
+                    if not handler.matches(delivery.event):
+                        raise Drop("the handler's filter excludes it")
+                    await handler.function(subject(delivery.event), context, **self._arguments[handler.id])
+                context.check_answered()
+                results.append(None)
+            except Exception as error:  # noqa: BLE001 - a handler may raise anything; it is decided on, stored and logged
+                results.append(error)
+            except BaseException as error:
+                if not _is_failure(error, active):
+                    raise
+                results.append(RuntimeError(f"the handler failed while it was cancelled: {describe(error)}"))
+            finally:
+                context.close()
+                tasks.cancel_scope.cancel()
+
+        async def warn() -> None:
+            await anyio.sleep(handler.timeout + _CANCELLATION_GRACE)
+            _logger.critical(
+                "%s exceeded its timeout and ignores the cancellation; the bot waits for it",
+                active,
+                extra=log_fields(delivery),
+            )
+
+        began = anyio.current_time()
+        self._observe_latency(delivery)
+        with self._metrics.in_flight.track(delivery) as active:
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(call)
+                    tasks.start_soon(warn)
+            finally:
+                self._metrics.observe("handler", handler.id, anyio.current_time() - began)
+        return results[0] if results else RuntimeError("the handler was cancelled by its own code")
+
+    def _observe_latency(self, delivery: Delivery) -> None:
+        """Observe how long an event waited since the scan that found it, at its first attempt."""
+        if delivery.attempts == 1 and delivery.error is None and isinstance(delivery.event, RequestEvent | OfferEvent):
+            waited = self._store.now - delivery.event.observed_between[1].timestamp()
+            self._metrics.observe("latency", delivery.name, max(waited, 0.0))
+
+    def _decide(self, delivery: Delivery, handler: Handler, error: Exception | None, *, is_open: bool) -> Verdict:
+        key, now = (delivery.event_id, delivery.handler), self._store.now
+        since = self._outage_began.get(key, now)
+        verdict = decide(
+            error, attempts=delivery.attempts, retries=handler.retries, last_error=delivery.error, is_open=is_open,
+            outage=now - since, has_recovered=self._last_scan() > since + _OUTAGE_LIMIT, random=self._random,
+        )  # fmt: skip
+        if verdict.ending == "transient":
+            self._outage_began[key] = since
+        else:
+            self._outage_began.pop(key, None)
+        return verdict
+
+    async def _settle(self, claimed: work.Claimed, delivery: Delivery, verdict: Verdict) -> None:
+        merged = delivery.merged if verdict.state == "done" else ()
+        result = work.Result(
+            state=verdict.state, delay=verdict.delay, error=verdict.error, refund=verdict.refund, merged=merged
+        )
+        reach("before settle")
+        if await self._store.run(work.settle, self._store.me, claimed, result):
+            self._metrics.deliveries[delivery.name, verdict.ending] += 1 + len(merged)
+        reach("after settle")
+
+
+async def _wait(event: anyio.Event, seconds: float) -> None:
+    with anyio.move_on_after(min(seconds, _MAX_SLEEP)):
+        await event.wait()
+
+
+def _load(claimed: work.Claimed, handler: str) -> Delivery:
+    """Make the delivery of a claim, with later updates merged into it."""
+    stored = claimed.stored
+    kind = stored.kind.removeprefix("earlier:")
+    event: Any = load_event(kind, stored.payload)
+    merged: list[int] = []
+    updates = [event]
+    for later in claimed.later:
+        if later.kind != "updated":
+            break
+        merged.append(later.id)
+        updates.append(load_event(later.kind, later.payload))
+    return Delivery(
+        event_id=claimed.event, handler=claimed.handler, name=handler, kind=kind, subject=claimed.subject,
+        attempts=claimed.attempts, error=claimed.error, at=stored.at, merged=tuple(merged),
+        event=cast("BotEvent", merge_updates(updates) if merged else event),
+    )  # fmt: skip
+
+
+def merge_updates(updates: Sequence[RequestEvent]) -> RequestEvent:
+    """Merge updates that wait into one, from the first one's previous request to the last one's request."""
+    first, last = updates[0], updates[-1]
+    # `differing` includes changes of updates that the handler's filter excluded. `changed` includes changes that were
+    # reversed later, which an earlier attempt may have seen.
+    before = first.previous
+    differing = (
+        () if before is None else (name for name in FIELDS if getattr(before, name) != getattr(last.request, name))
+    )
+    changed = (name for update in updates for name in update.changed)
+    return attrs.evolve(
+        last,
+        previous=before,
+        changed=tuple(dict.fromkeys((*differing, *changed))),
+        observed_between=(first.observed_between[0], last.observed_between[1]),
+    )
+
+
+def _is_failure(error: BaseException, active: object) -> bool:
+    """Return whether a handler failed while it was cancelled. Other `BaseException`s end the bot."""
+    others = split_cancellations(error)[1]
+    if all(isinstance(other, Exception) for other in others):
+        return bool(others)
+    _logger.critical("%s ends the bot: %s", active, describe(error))
+    if ends := next((other for other in others if isinstance(other, SystemExit | KeyboardInterrupt)), None):
+        raise ProcessEnd(ends) from error
+    return False

@@ -1,1 +1,0 @@
-"""Commands of the program, one module for each noun."""

@@ -1,1 +1,0 @@
-"""Output for people and programs: tables, records, listings, events, and the live view of a watch."""

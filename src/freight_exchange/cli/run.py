@@ -1,0 +1,284 @@
+"""Run of a command: event loop, signals, dialogue, and the exit status of each error."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from freight_exchange import errors
+from freight_exchange.errors import FreightExchangeError
+from freight_exchange.platform.text import clean
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+
+__all__ = ["Failure", "Interrupted", "Status", "confirm", "exit_status_of", "is_interactive", "is_output_full", "run",
+           "status_of", "warn", "yes_option"]  # fmt: skip
+
+T = TypeVar("T")
+
+
+class Status(IntEnum):
+    """Exit status: a number of `sysexits.h`, or the bot's own number for a failure of the bot."""
+
+    DONE = 0
+    BUG = 1
+    USAGE = 2
+    REFUSED = 65
+    NOT_FOUND = 66
+    UNAVAILABLE = 69
+    NOT_PRINTED = 71
+    STORE = 73
+    OUTCOME_UNKNOWN = 74
+    TRY_LATER = 75
+    UNEXPECTED = 76
+    LOGIN_REJECTED = 77
+    CONFIGURATION = 78
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
+    TERMINATED = 143
+
+
+class Interrupted(KeyboardInterrupt):
+    """Signal that ended a command; `is_reported` is false where that is the regular end."""
+
+    def __init__(self, number: int, *, is_reported: bool = True) -> None:
+        super().__init__()
+        self.number = number
+        self.is_reported = is_reported
+
+
+class Failure(click.ClickException):
+    """End of a command with a sentence, a status and notes."""
+
+    def __init__(self, message: str, status: Status, *notes: str) -> None:
+        super().__init__(message)
+        self.exit_code = status  # type: ignore[misc]  # click declares it for the class
+        self.__notes__ = list(notes)
+
+
+def run(main: Callable[[], Awaitable[T]]) -> T:
+    """Run `main` in an event loop and return its result. Ctrl-C or SIGTERM cancel it, and raise `Interrupted`."""
+    import anyio
+
+    # A program that a script starts in the background ignores Ctrl-C, and must keep ignoring it.
+    numbers = [one for one in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(one) is not signal.SIG_IGN]
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    results: list[T] = []
+    received: list[int] = []
+
+    async def supervise() -> None:
+        async def cancel_at_signal(*, task_status: TaskStatus[None]) -> None:
+            with anyio.open_signal_receiver(*numbers) as signals:
+                task_status.started()
+                async for number in signals:
+                    received.append(number)
+                    tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(cancel_at_signal)
+            results.append(await main())
+            tasks.cancel_scope.cancel()
+
+    try:
+        anyio.run(supervise)
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        raise error from None
+    finally:
+        # The event loop leaves the system's handlers.
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    if not results:
+        raise Interrupted(received[0])
+    return results[0]
+
+
+# Dialogue
+
+
+def warn(line: str) -> None:
+    """Print a line to standard error; a failure to print is ignored."""
+    with contextlib.suppress(OSError):
+        click.echo(line, err=True)
+
+
+def is_interactive() -> bool:
+    """Return whether standard input and standard error are a terminal."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def yes_option(effect: str, *, unless: Sequence[str] = ()) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Add `--yes`. Without it and a terminal, the command is rejected at once: nothing was sent, or changed.
+
+    Flags in `unless` need no confirmation.
+    """
+
+    def check(context: click.Context, _: click.Parameter, yes: bool) -> bool:
+        if not (yes or is_interactive() or any(map(context.params.get, unless))):
+            raise click.UsageError(f"there is no terminal to ask on: give --yes to confirm; nothing was {effect}")
+        return yes
+
+    return click.option("-y", "--yes", is_flag=True, callback=check, help="Do not ask for confirmation.")
+
+
+async def confirm(question: str, *, yes: bool, effect: str = "sent") -> None:
+    """Ask the user to confirm, unless `yes` is true; end the command if the user declines."""
+    import anyio
+
+    if yes:
+        return
+    click.echo(f"{clean(question)} [y/N]: ", nl=False, err=True)
+    # A terminal is readable once a line is complete. Until then a signal cancels the wait, as it does any other.
+    await anyio.wait_readable(sys.stdin)
+    answer = sys.stdin.readline()
+    if not answer:
+        raise click.Abort
+    if answer.strip().casefold() not in ("y", "yes"):
+        raise Failure(f"nothing was {effect}", Status.USAGE)
+
+
+# Exit statuses
+
+_STATUSES: Final[Sequence[tuple[type[FreightExchangeError], Status]]] = (
+    (errors.OutcomeUnknownError, Status.OUTCOME_UNKNOWN),
+    (errors.ValidationError, Status.USAGE),
+    (errors.ConfigurationError, Status.CONFIGURATION),
+    (errors.HeldError, Status.TRY_LATER),
+    (errors.StoreAwayError, Status.TRY_LATER),
+    (errors.StoreError, Status.STORE),
+    (errors.AuthenticationError, Status.LOGIN_REJECTED),
+    (errors.RateLimitedError, Status.TRY_LATER),
+    (errors.ServerError, Status.UNAVAILABLE),
+    (errors.NotFoundError, Status.NOT_FOUND),
+    (errors.APIStatusError, Status.REFUSED),
+    (errors.DecodeError, Status.UNEXPECTED),
+    (errors.FeedProtocolError, Status.UNEXPECTED),
+    (errors.TransportError, Status.UNAVAILABLE),
+    (errors.DeadlineExceededError, Status.UNAVAILABLE),
+)
+_ADVICE: Final = {
+    Status.UNAVAILABLE: "Nothing was changed. Is the URL right, and the service up? If so, try again later.",
+    Status.UNEXPECTED: "Is the URL right? It is the API root, such as https://host/api.",
+}
+_IMPOSTOR: Final = "Nothing was sent: the server may be an impostor. See --ca-file if its authority is a private one."
+_LOCKED: Final = "Check both: too many wrong passwords may lock the account."
+_CLOSED: Final = (errno.EPIPE, errno.ESHUTDOWN)
+
+
+def status_of(error: FreightExchangeError) -> Status | None:
+    """Return the exit status of an error, or `None` for a bug."""
+    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), None)
+    if status == Status.STORE:
+        from freight_exchange.store.errors import ConflictError  # imports sqlite3
+
+        return Status.TRY_LATER if isinstance(error, ConflictError) else status
+    # The login is the first call to meet a wrong URL.
+    is_wrong_url = error.path == "login" and status in (Status.NOT_FOUND, Status.REFUSED)
+    if is_wrong_url or (isinstance(error, errors.TransportError) and error.permanent):
+        return Status.UNEXPECTED
+    is_paused = isinstance(error, errors.AuthenticationError) and error.retry_after is not None
+    return Status.TRY_LATER if is_paused and not isinstance(error, errors.LoginRejectedError) else status
+
+
+def exit_status_of(body: Callable[[], object]) -> int:
+    """Run `body`, report its errors on standard error and return the exit status. A bug is raised."""
+    _prepare_streams()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        body()
+        sys.stdout.flush()
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.UsageError as error:
+        with contextlib.suppress(OSError):
+            error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        _report(error.format_message(), *_notes(error))
+        if error.exit_code == Status.NOT_PRINTED:
+            _discard_stdout()
+        return error.exit_code
+    except FreightExchangeError as error:
+        if (status := status_of(error)) is None:
+            raise
+        message, advice = str(error), _ADVICE.get(status)
+        if isinstance(error, errors.LoginRejectedError):
+            message, advice = "the service rejected the email or password", _LOCKED
+        elif isinstance(error, errors.NotFoundError) and status == Status.UNEXPECTED:
+            message = "there is no exchange at this URL"
+        elif error.message.startswith("the certificate of "):
+            advice = _IMPOSTOR
+        _report(message, *_notes(error), advice)
+        return status
+    except (KeyboardInterrupt, click.Abort) as error:
+        # A second Ctrl-C during the report would print a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        end = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
+        if end.is_reported:
+            if is_interactive():
+                # The cursor is behind a prompt or an echoed `^C`.
+                warn("")
+            _report("interrupted")
+        return 128 + end.number
+    except OSError as error:
+        if error.errno not in _CLOSED and not is_output_full(error):
+            raise
+        if error.errno not in _CLOSED:
+            _report(f"the output cannot be written: {error.strerror}")
+        _discard_stdout()
+        return Status.PIPE_CLOSED if error.errno in _CLOSED else Status.STORE
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    return Status.DONE
+
+
+def is_output_full(error: OSError) -> bool:
+    """Return whether standard output has no room left."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) and error.filename is None
+
+
+def _terminate(number: int, _: object) -> None:
+    raise Interrupted(number)
+
+
+def _notes(error: Any) -> Sequence[str]:
+    return getattr(error, "__notes__", ())
+
+
+def _report(message: str, *details: str | None) -> None:
+    warn(f"Error: {clean(message)}")
+    for detail in filter(None, details):
+        warn(f"  {clean(detail)}")
+
+
+def _prepare_streams() -> None:
+    """Replace closed streams with the null device, and escape characters that the encoding lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for as long as the process lives
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _discard_stdout() -> None:
+    """Redirect standard output to the null device, so that the flush at exit cannot fail."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(null, sys.stdout.fileno())
+    os.close(null)

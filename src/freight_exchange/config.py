@@ -1,0 +1,408 @@
+"""Configuration of a client: each option knows its environment variable, its default and its check."""
+
+from __future__ import annotations
+
+import inspect
+import ipaddress
+import os
+import ssl
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
+from urllib.parse import SplitResult, urlsplit
+
+import attrs
+
+from freight_exchange.endpoints.service import Conventions
+from freight_exchange.errors import ConfigurationError
+from freight_exchange.hooks import Hooks, Instrumentation, Instruments
+from freight_exchange.options import (
+    ADDRESSES,
+    ADDRESSES_VARIABLE,
+    CARRIER_FIELD_VARIABLE,
+    CURRENCY_FIELD_VARIABLE,
+    EMAIL_VARIABLE,
+    GET_PARAMETERS_VARIABLE,
+    PASSWORD_VARIABLE,
+    TRUST_ENV_VARIABLE,
+    URL_VARIABLE,
+    CarrierField,
+    CurrencyField,
+    GetParameters,
+    IndexType,
+    RetryPolicy,
+    Timeouts,
+    seconds,
+)
+from freight_exchange.platform.clock import SendLimit
+from freight_exchange.transport.call import Limits, Middleware
+from freight_exchange.transport.network import library_of
+from freight_exchange.transport.redact import Secret
+from freight_exchange.transport.token import Credentials
+
+if TYPE_CHECKING:
+    from freight_exchange.transport.token_file import TokenFile
+
+CredentialsProvider = Callable[[], Awaitable[tuple[str, str]]]
+"""Async callable that returns the email and the password, for example from a secret manager."""
+
+Check = Callable[[Any, str], Any]
+"""Function from an argument and its name to the option; it raises `ConfigurationError`, and accepts its own results."""
+
+T = TypeVar("T")
+
+_FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+_MAX_CONNECTIONS: Final = 100
+
+
+# Checks
+
+
+def _word(allowed: object) -> Check:
+    words = get_args(allowed)
+
+    def check(value: object, name: str) -> object:
+        if value not in words:
+            raise ConfigurationError(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
+        return value
+
+    return check
+
+
+def _integer(most: int | None = None) -> Check:
+    described = "a positive integer" if most is None else f"an integer from 1 to {most}"
+
+    def check(value: object, name: str) -> object:
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1 or (most is not None and value > most):
+            raise ConfigurationError(f"{name} must be {described}, not {value!r}")
+        return value
+
+    return check
+
+
+def _instance(kind: type[T]) -> Callable[[T | None, str], T]:
+    def check(value: T | None, name: str) -> T:
+        if value is None:
+            return kind()
+        if not isinstance(value, kind):
+            raise ConfigurationError(f"{name} must be {kind.__name__}(...), not {type(value).__name__}")
+        return value
+
+    return check
+
+
+def _flag(value: object, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{name} must be True or False, not {value!r}")
+    return value
+
+
+def _parse_flag(text: str, name: str) -> bool:
+    if (flag := _FLAGS.get(text.lower())) is None:
+        raise ConfigurationError(f"{name} must be 1 or 0, not {text!r}")
+    return flag
+
+
+def _callables(value: Sequence[T], name: str) -> tuple[T, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ConfigurationError(f"{name} must be a sequence of callables, not {type(value).__name__}")
+    for item in value:
+        if not callable(item):
+            raise ConfigurationError(f"{name} must hold callables only, and holds {type(item).__name__}")
+    return tuple(value)
+
+
+def _hooks(value: Any, name: str) -> Hooks:
+    return value if isinstance(value, Hooks) else Hooks(_callables(value, name))
+
+
+def _instruments(value: Any, _: str) -> Instruments:
+    if value is None:
+        return Instruments()
+    return (
+        value
+        if isinstance(value, Instruments)
+        else Instruments((_instance(Instrumentation)(value, "instrumentation"),))
+    )
+
+
+def _addresses(value: Mapping[str, str] | None, name: str) -> dict[str, str]:
+    """Return the address of each operation that has several: the chosen one, or the default."""
+    if value is not None and not isinstance(value, Mapping):
+        raise ConfigurationError(f"{name} must be a mapping, not {type(value).__name__}")
+    chosen = {operation: known[0] for operation, known in ADDRESSES.items()}
+    for operation, address in (value or {}).items():
+        known = ADDRESSES.get(operation)
+        if known is None:
+            raise ConfigurationError(f"addresses has no operation {operation!r}; it has {', '.join(ADDRESSES)}")
+        if address not in known:
+            raise ConfigurationError(f"addresses[{operation!r}] must be one of {', '.join(known)}, not {address!r}")
+        chosen[operation] = address
+    return chosen
+
+
+def parse_addresses(text: str, name: str) -> dict[str, str]:
+    """Parse `publish=quote/request,submit=quote/bid`; errors name the text by `name`."""
+    pairs = [part.partition("=") for part in text.split(",")]
+    try:
+        return _addresses({operation.strip(): address.strip() for operation, _, address in pairs}, name)
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"{name} must be a list such as publish=quote/request,submit=quote/bid: {error}"
+        ) from None
+
+
+def _http_client(value: object, _: str) -> object:
+    if value is not None:
+        library_of(value)
+    return value
+
+
+def _token_file(value: TokenFile | str | os.PathLike[str] | None, name: str) -> TokenFile | None:
+    if value is None:
+        return None
+    from freight_exchange.transport.token_file import TokenFile
+
+    if isinstance(value, str | os.PathLike):
+        return TokenFile(value)
+    if not isinstance(value, TokenFile):
+        raise ConfigurationError(f"{name} must be TokenFile(...), a path, or None, not {type(value).__name__}")
+    return value
+
+
+# URLs. Any may contain a password, which a traceback would show: they are secrets until they are checked.
+
+
+def base_url(value: str | Secret | None, _: str = "base_url") -> str:
+    """Return the API root, by default that of the environment, without a trailing slash."""
+    url = Secret(os.environ.get(URL_VARIABLE, "")) if value is None else value
+    root, problem = _root(url if isinstance(url, Secret) else Secret(url))
+    del value, url
+    if problem:
+        raise ConfigurationError(problem)
+    return root
+
+
+def _root(secret: Secret) -> tuple[str, str]:
+    """Return the API root and the problem with it, if any."""
+    url = secret.reveal()
+    if not url:
+        return "", f"give base_url, or set {URL_VARIABLE}: the API root, such as https://host/api"
+    if not isinstance(url, str):
+        return "", f"base_url must be a string, not {type(url).__name__}"
+    parts = _split(url)
+    if parts is None or parts.scheme not in ("http", "https") or not url.strip().isprintable():
+        return "", "base_url must be an http or https URL with a host, such as https://host/api"
+    if parts.username is not None or parts.password is not None:
+        return "", "base_url must not contain a user name or password: give email and password"
+    if "?" in url or "#" in url:
+        return "", "base_url must not contain a query or a fragment: only the API root"
+    if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
+        return "", "base_url must use https: http would send the password and token in clear"
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", ""
+
+
+def _split(url: str) -> SplitResult | None:
+    """Split a URL; `None` for one without a possible host."""
+    try:
+        parts = urlsplit(url.strip())
+        reachable = parts.port != 0 and parts.hostname and _is_host(parts.hostname)
+    except ValueError:
+        return None
+    return parts if reachable else None
+
+
+def _is_host(host: str) -> bool:
+    """Return whether a text can be a host name. An HTTP library would escape a space, and look up another name."""
+    return bool(host.strip(".-")) and not any(character in host for character in " \\%<>\"'`{}|^,;")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _proxy(value: Secret | None, config: Config) -> Secret | None:
+    """Return the proxy that was given, or else that of the environment if the options allow it."""
+    if value is None:
+        return _proxy_of_environment(config.base_url) if config.trusts_environment else None
+    if not _is_proxy(value):
+        # SOCKS needs a caller's own client: httpcore has no time limit for it, and raises errors of a third package.
+        raise ConfigurationError(
+            "proxy must be an http or https URL with a host, such as http://host:3128; for SOCKS give an http_client"
+            ' with its own proxy (pip install "httpx[socks]")'
+        )
+    return value
+
+
+def _is_proxy(secret: Secret) -> bool:
+    url = secret.reveal()
+    return isinstance(url, str) and (parts := _split(url)) is not None and parts.scheme in ("http", "https")
+
+
+def _proxy_of_environment(root: str) -> Secret | None:
+    """Return the proxy of the service by `HTTPS_PROXY` or `ALL_PROXY`, unless `NO_PROXY` has its host.
+
+    A URL with plain http, which only this machine may have, has no proxy, since the proxy would see the password.
+    """
+    # Imported here, as it loads the whole HTTP client of the standard library.
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(root)
+    # An IPv6 address stands in `NO_PROXY` without brackets.
+    if parts.scheme != "https" or proxy_bypass(parts.netloc) or proxy_bypass(parts.hostname or ""):
+        return None
+    proxies = {name: Secret(url if "://" in url else f"http://{url}") for name, url in getproxies().items() if url}
+    name = next((name for name in ("https", "all") if name in proxies), None)
+    if name is None:
+        return None
+    if not _is_proxy(proxies[name]):
+        raise ConfigurationError(
+            f"{name.upper()}_PROXY in the environment: proxy must be an http or https URL with a host, such as"
+            " http://host:3128"
+        )
+    return proxies[name]
+
+
+def _verify(value: object, config: Config) -> bool | ssl.SSLContext:
+    if isinstance(value, ssl.SSLContext):
+        return value
+    if value is not True:
+        raise ConfigurationError(
+            "verify must be True or an ssl.SSLContext: for a private certificate authority, load it into a context"
+        )
+    return (config.trusts_environment and _certificates_of_environment()) or True
+
+
+def _certificates_of_environment() -> ssl.SSLContext | None:
+    """Return the certificate authorities of `SSL_CERT_FILE` or `SSL_CERT_DIR`, which replace the public ones."""
+    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+    if not file and not folder:
+        return None
+    name, path = ("SSL_CERT_FILE", file) if file else ("SSL_CERT_DIR", folder)
+    try:
+        return ssl.create_default_context(cafile=file or None, capath=None if file else folder)
+    except (OSError, ssl.SSLError) as error:
+        reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        raise ConfigurationError(f"{name} names {path}, which cannot be read: {reason}") from None
+
+
+# Credentials
+
+
+def credentials(email: str | None, password: Secret | None, provider: CredentialsProvider | None) -> Credentials:
+    """Return an async callable that returns the email and the password, of the arguments or else of the environment."""
+    if provider is not None:
+        if email is not None or password is not None:
+            raise ConfigurationError("give either credentials, or email and password")
+        if not callable(provider):
+            raise ConfigurationError("credentials must be an async callable that returns (email, password)")
+        return _checked_provider(provider)
+    if password is None and os.environ.get(PASSWORD_VARIABLE):
+        password = Secret(os.environ[PASSWORD_VARIABLE])
+    if email is None:
+        email = os.environ.get(EMAIL_VARIABLE)
+    if not email and password is None:
+        raise ConfigurationError(f"give email and password, or set {EMAIL_VARIABLE} and {PASSWORD_VARIABLE}")
+    if not email or not isinstance(email, str):
+        raise ConfigurationError(f"give email as a string, or set {EMAIL_VARIABLE}")
+    if password is None or not password.reveal() or not isinstance(password.reveal(), str):
+        raise ConfigurationError(f"give password as a string, or set {PASSWORD_VARIABLE}")
+    fixed = email, password
+
+    async def provide() -> tuple[str, Secret]:
+        return fixed
+
+    return provide
+
+
+def _checked_provider(provider: CredentialsProvider) -> Credentials:
+    async def provide() -> tuple[str, Secret]:
+        pending = provider()
+        value = await pending if inspect.isawaitable(pending) else None
+        if isinstance(value, tuple) and len(value) == 2 and all(part and isinstance(part, str) for part in value):
+            return value[0], Secret(value[1])
+        # A traceback would show the credentials.
+        del pending, value
+        raise ConfigurationError("credentials must be async and return a tuple of two strings: (email, password)")
+
+    return provide
+
+
+# The options
+
+
+def option(check: Check, *, default: Any = None, variable: str = "", parse: Check | None = None) -> Any:
+    """Declare an option. Without an argument, the variable counts, if it is set, and else the default."""
+
+    def convert(value: Any, field: attrs.Attribute[Any]) -> Any:
+        if value is not None or not variable:
+            return check(value, field.name)
+        text = os.environ.get(variable, "").strip()
+        if not text:
+            return check(default, field.name)
+        return check(text if parse is None else parse(text, variable), variable)
+
+    converter: Any = attrs.Converter(convert, takes_field=True)
+    return attrs.field(default=None if variable else default, converter=converter)
+
+
+def dependent(convert: Callable[[Any, Any], Any], *, default: Any = None) -> Any:
+    """Declare an option whose value depends on options above it."""
+    converter: Any = attrs.Converter(convert, takes_self=True)
+    return attrs.field(default=default, converter=converter)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Config:
+    """Checked options of a client and its views; `FreightExchange` describes them.
+
+    `send_limit` is of views that this package itself uses.
+    """
+
+    base_url: str = option(base_url)
+    credentials: Credentials
+    token_store: TokenFile | None = option(_token_file)
+    timeouts: Timeouts = option(_instance(Timeouts))
+    deadline: float = option(seconds)
+    retries: RetryPolicy = option(_instance(RetryPolicy))
+    max_connections: int = option(_integer(_MAX_CONNECTIONS))
+    max_writes: int = option(_integer(_MAX_CONNECTIONS))
+    keepalive: float = option(seconds)
+    page_size: int = option(_integer())
+    get_parameters: GetParameters = option(_word(GetParameters), default="body", variable=GET_PARAMETERS_VARIABLE)
+    addresses: dict[str, str] = option(_addresses, variable=ADDRESSES_VARIABLE, parse=parse_addresses)
+    currency_field: CurrencyField = option(
+        _word(CurrencyField), default="currencyIndex", variable=CURRENCY_FIELD_VARIABLE
+    )
+    carrier_field: CarrierField = option(_word(CarrierField), default="carrier", variable=CARRIER_FIELD_VARIABLE)
+    index_type: IndexType = option(_word(IndexType))
+    missing_list_is_empty: bool = option(_flag)
+    strict: bool = option(_flag)
+    http_client: Any = option(_http_client)
+    trust_env: bool = option(_flag, default=False, variable=TRUST_ENV_VARIABLE, parse=_parse_flag)
+    proxy: Secret | None = dependent(_proxy)
+    verify: bool | ssl.SSLContext = dependent(_verify, default=True)
+    middleware: tuple[Middleware, ...] = option(_callables, default=())
+    hooks: Hooks = option(_hooks, default=())
+    instruments: Instruments = option(_instruments)
+    send_limit: SendLimit | None = None
+
+    @property
+    def trusts_environment(self) -> bool:
+        """`True` if proxy and certificates may come from the environment; a caller's client has its own."""
+        return self.trust_env and self.http_client is None
+
+    @cached_property
+    def conventions(self) -> Conventions:
+        """Choices that the service document leaves open."""
+        return Conventions(*(getattr(self, name) for name in Conventions._fields))
+
+    @cached_property
+    def limits(self) -> Limits:
+        """Limits of the calls."""
+        return Limits(**{field.name: getattr(self, field.name) for field in attrs.fields(Limits)})

@@ -1,0 +1,468 @@
+"""Calls of all endpoints: listings, look-ups and writes, by the conventions of the client."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+
+import anyio
+import anyio.lowlevel
+import attrs
+
+from freight_exchange import validation, wire
+from freight_exchange.base import EXACT, NOTHING
+from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError, ValidationError
+from freight_exchange.hooks import BrokenRecord
+from freight_exchange.models import Bid, Listing, OfferStatus, Respond, Route, SubmitOffer, UpdateRoute
+from freight_exchange.paging import Paginator
+from freight_exchange.transport.call import RequestKind, new_call_id
+from freight_exchange.transport.redact import redact_decode_error, reply_headers
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import Reconciler
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.models import Write
+    from freight_exchange.options import CarrierField, CurrencyField, GetParameters, IndexType
+    from freight_exchange.paging import FetchPage
+    from freight_exchange.transport.call import Limits, Response
+    from freight_exchange.transport.send import Transport
+
+__all__ = ["Conventions", "Listed", "Reported", "Service", "check_reply", "expect", "index_of", "joined"]
+
+T = TypeVar("T")
+
+_logger = logging.getLogger("freight_exchange")
+
+_MANY_ROWS: Final = 10_000
+_MAX_TORN: Final = 3
+"""Unreadable rows of a page beyond which it is not read in smaller pieces any more: a cut reply has no sound row."""
+
+
+class Conventions(NamedTuple):
+    """Choices for which the service document leaves several possibilities, made once for a client."""
+
+    get_parameters: GetParameters
+    addresses: Mapping[str, str]
+    currency_field: CurrencyField
+    carrier_field: CarrierField
+    index_type: IndexType
+    missing_list_is_empty: bool
+
+
+class Listed(NamedTuple, Generic[T]):
+    """Request for a listing. `documented_size` is the rows of a page by default (service document, 8), if stated."""
+
+    operation: str
+    method: str
+    path: str
+    kind: wire.Kind[T]
+    parameters: Mapping[str, Any] = NOTHING
+    documented_size: int | None = None
+    paged: bool = True
+
+
+class Reported:
+    """Unreadable rows that one reading of a listing has reported, each once, and `wire.MAX_DESCRIBED` at most."""
+
+    def __init__(self) -> None:
+        self._highest: Counter[tuple[str, str]] = Counter()
+        self._remaining = wire.MAX_DESCRIBED
+
+    def new(self, errors: tuple[DecodeError, ...]) -> tuple[list[DecodeError], int]:
+        """Return the errors that no earlier page had as often, up to the limit, and the number of further ones."""
+        counts: Counter[tuple[str, str]] = Counter()
+        new: list[DecodeError] = []
+        for number, error in enumerate(errors):
+            if not self._remaining:
+                return new, len(errors) - number
+            # Identified by the content of the row, since its place in the path changes when rows move.
+            row = (error.message, repr(error.raw))
+            counts[row] += 1
+            if counts[row] > self._highest[row]:
+                new.append(error)
+                self._remaining -= 1
+        self._highest |= counts
+        return new, 0
+
+
+class _Reply:
+    """Facts of a successful reply, for later errors about its records."""
+
+    def __init__(self) -> None:
+        self.began = anyio.current_time()
+        self.call_id = new_call_id()
+        self.response: Response | None = None
+        self.is_torn = False
+        """`True` if the reply has the requested collection and is no JSON."""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Service:
+    """Access of one view to the service. All views of a client share the `connection`."""
+
+    connection: Transport
+    limits: Limits
+    conventions: Conventions
+    hooks: Hooks
+    page_size: int
+    strict: bool
+    reconciler: Reconciler
+
+    # Writes, and calls of any operation
+
+    async def write(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any],
+        decode: Callable[[object], T],
+        write: Write,
+        *,
+        optional: bool = False,
+        started: float | None = None,
+    ) -> T:
+        """Send a write at most once; with `optional`, an empty reply is a success too."""
+
+        def read(response: Response) -> T:
+            if optional and _is_blank(response.content):
+                return decode(None)
+            record = decode(self._parsed(response))
+            check_reply(write, record)
+            return record
+
+        content = wire.dump(body)
+        return await self._call(RequestKind.WRITE, method, path, read, content=content, write=write, started=started)
+
+    async def raw(
+        self,
+        kind: RequestKind,
+        method: str,
+        path: str,
+        *,
+        params: tuple[tuple[str, str], ...],
+        content: bytes | None,
+        write: Write | None,
+    ) -> Any:
+        """Send any request; return the decoded JSON, or `None` for an empty reply."""
+
+        def read(response: Response) -> Any:
+            return None if _is_blank(response.content) else wire.parse(response.content)
+
+        return await self._call(kind, method, path, read, content=content, params=params, write=write)
+
+    async def _call(self, kind: RequestKind, method: str, path: str, read: Callable[[Response], T], **rest: Any) -> T:
+        return await self.connection.call(kind, method, path, read, self.limits, exchange=self.reconciler, **rest)
+
+    # Listings
+
+    def listing(
+        self,
+        listed: Listed[T],
+        page_size: int | None = None,
+        window: int = 1,
+        sweep: bool = False,
+        *,
+        where: Callable[[T], bool] | None = None,
+    ) -> Paginator[T]:
+        """Return the paginator of a listing."""
+        rows_wanted = validation.count(self.page_size if page_size is None else page_size, "page_size")
+
+        def start_read() -> FetchPage[T]:
+            reported = Reported()
+
+            async def fetch(number: int, rows: int) -> wire.Rows[T]:
+                page, reply = await self._page(listed, number, rows)
+                if page.rows > _MANY_ROWS:
+                    # Large pages take long to read and compare: let other tasks run in between.
+                    await anyio.lowlevel.checkpoint()
+                if page.broken or page.flaws:
+                    await self._report((*page.broken, *page.flaws), listed, reply, reported, page.more)
+                return page
+
+            return fetch
+
+        return Paginator(
+            name=listed.operation,
+            start_read=start_read,
+            identity=_IDENTITIES.get(listed.kind.model, attrgetter("index")),
+            page_size=rows_wanted if listed.paged else 0,
+            documented_size=listed.documented_size,
+            path=listed.path,
+            window=validation.identifier(window, "window"),
+            sweep=sweep,
+            strict=self.strict,
+            where=where,
+        )
+
+    async def page(self, listed: Listed[T], number: int, rows: int, reported: Reported) -> wire.Rows[T]:
+        """Fetch one page of a listing. The caller reports its broken records; its flaws are logged once."""
+        page, reply = await self._page(listed, number, rows)
+        for error in (*page.broken, *page.flaws):
+            self._describe(error, listed, reply)
+        for error in reported.new(page.flaws)[0]:
+            _logger.warning("an unreadable part of a reply was skipped: %s", error)
+        return page
+
+    async def _page(self, listed: Listed[T], number: int, rows: int) -> tuple[wire.Rows[T], _Reply]:
+        paging = wire.encode_list_parameters(offset=number, rows=rows) if listed.paged else {}
+        reply = _Reply()
+        try:
+            return await self._rows(listed, paging, reply, may_be_missing=number > 0), reply
+        except DecodeError as error:
+            if not (reply.is_torn and listed.paged):
+                raise
+            if rows > 1:
+                return await self._pieces(listed, number, rows, error), reply
+            torn = DecodeError("a row that is not JSON", path=listed.kind.collection)
+            return wire.Rows((), (torn,), rows=1), reply
+        except NotFoundError as error:
+            # The 404 of a login is not about the listing.
+            if number == 0 and error.path == listed.path:
+                if self.conventions.missing_list_is_empty or _says_no_records(error.body, listed):
+                    return wire.Rows(()), reply
+                error.args = (f"{error.message}; base_url may be wrong",)
+            raise
+
+    async def _pieces(self, listed: Listed[T], number: int, rows: int, torn: DecodeError) -> wire.Rows[T]:
+        """Read a page that is not JSON in smaller ones, down to one row, since one row's fault must hide no other.
+
+        `torn` is raised if more than `_MAX_TORN` rows are not JSON, or the service gives more rows than requested.
+        """
+        parts = next(parts for parts in (2, 3, 5, 7, rows) if rows % parts == 0)
+        found: wire.Rows[T] = wire.Rows(())
+        for piece in range(number * parts, (number + 1) * parts):
+            try:
+                page, _ = await self._page(listed, piece, rows // parts)
+            except (BadRequestError, NotFoundError):
+                if piece == 0:
+                    raise
+                # Past the end.
+                break
+            found = found.plus(page)
+            if page.rows > rows // parts or len(found.broken) > _MAX_TORN:
+                raise torn
+        return found
+
+    # Look-ups
+
+    async def lookup(self, listed: Listed[T], index: int) -> T:
+        """Return the record with this index; raise `NotFoundError` if there is none."""
+        wanted = validation.identifier(index, "index")
+        reply = _Reply()
+        record = await self._picked(await self._indexed(listed, wanted, reply), reply, listed, wanted)
+        if record is None:
+            error = NotFoundError(f"no record has the index {wanted}", path=listed.path)
+            self._describe(error, listed, reply)
+            raise error
+        return record
+
+    async def find(self, listed: Listed[T], index: int) -> T | None:
+        """Return the record with this index, or `None` if the service has none. A bare 404 is raised."""
+        wanted = validation.identifier(index, "index")
+        reply = _Reply()
+        try:
+            found = await self._indexed(listed, wanted, reply)
+        except NotFoundError as error:
+            if error.path == listed.path and _says_no_records(error.body, listed):
+                return None
+            raise
+        record = await self._picked(found, reply, listed, wanted)
+        if record is None and found.records:
+            raise DecodeError(
+                f"the reply has other records than the one with index {wanted}", path=listed.kind.collection
+            )
+        return record
+
+    async def _indexed(self, listed: Listed[T], wanted: int, reply: _Reply) -> wire.Rows[T]:
+        index = wanted if self.conventions.index_type == "integer" else str(wanted)
+        return await self._rows(listed, wire.encode_list_parameters(index=index), reply)
+
+    async def _picked(self, found: wire.Rows[T], reply: _Reply, listed: Listed[T], wanted: int) -> T | None:
+        """Return the requested record of a reply, or `None`."""
+        if records := joined([record for record in found.records if getattr(record, "index", None) == wanted]):
+            flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted)
+            await self._report(flaws, listed, reply)
+            return records[0]
+        # A service that ignores `index` lists other records too, which may be unreadable.
+        for broken in found.broken:
+            self._describe(broken, listed, reply)
+            raise broken
+        return None
+
+    # Replies
+
+    async def _rows(
+        self, listed: Listed[T], parameters: Mapping[str, Any], reply: _Reply, *, may_be_missing: bool = False
+    ) -> wire.Rows[T]:
+        """Read the records of one reply, and record its facts; a page past the end of its listing `may_be_missing`."""
+        content, params = self._place(listed.method, {**listed.parameters, **parameters})
+
+        def read(response: Response) -> wire.Rows[T]:
+            reply.response = response
+            if may_be_missing and _is_blank(response.content):
+                return wire.Rows(())
+            reply.is_torn = f'"{listed.kind.collection}"'.encode() in response.content
+            data = self._parsed(response)
+            reply.is_torn = False
+            if may_be_missing and _says_no_records(data, listed):
+                return wire.Rows(())
+            return wire.decode_rows(data, listed.kind)
+
+        return await self._call(
+            RequestKind.READ, listed.method, listed.path, read, content=content, params=params, call_id=reply.call_id
+        )
+
+    def _place(self, method: str, parameters: Mapping[str, Any]) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
+        """Return the body and the query pairs with the parameters of a listing."""
+        if method == "GET" and self.conventions.get_parameters == "query":
+            return None, tuple((name, str(value)) for name, value in parameters.items())
+        return (wire.dump(parameters) if parameters or method != "GET" else None), ()
+
+    def _parsed(self, response: Response) -> object:
+        """Decode a reply. A secret that the service repeats in a record must not be stored or printed with it."""
+        return self.connection.redactor.without_secrets(wire.parse(response.content), response.content)
+
+    async def _report(
+        self,
+        errors: tuple[DecodeError, ...],
+        listed: Listed[Any],
+        reply: _Reply,
+        reported: Reported | None = None,
+        more: int = 0,
+    ) -> None:
+        """Report the new errors of a reply, and the number of `more`, to log and hooks; a strict view raises one."""
+        for error in errors:
+            self._describe(error, listed, reply)
+            if self.strict:
+                raise error
+        new, omitted = ([*errors], 0) if reported is None else reported.new(errors)
+        if omitted + more:
+            summary = DecodeError(f"{omitted + more} more parts of a reply that cannot be read")
+            self._describe(summary, listed, reply)
+            new.append(summary)
+        for error in new:
+            _logger.warning("an unreadable part of a reply was skipped: %s", error)
+            if self.hooks:
+                await self.hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
+
+    def _describe(self, error: DecodeError | NotFoundError, listed: Listed[Any], reply: _Reply) -> None:
+        """Add the facts of its call to an error, and redact it."""
+        redactor, response = self.connection.redactor, reply.response
+        error.method, error.call_id, error.settled = listed.method, reply.call_id, True
+        error.elapsed = anyio.current_time() - reply.began
+        if response is not None:
+            error.status, error.attempts = response.status, response.attempt
+            error.headers = reply_headers(response.headers, redactor)
+        if isinstance(error, DecodeError):
+            error.request_path = listed.path
+            redact_decode_error(error, redactor)
+
+
+def _listing_key(listing: Listing) -> tuple[int, int]:
+    """Return the key of a row: a service may list a request once for each offer."""
+    return listing.index, min((offer.id or 0 for offer in listing.offers), default=0)
+
+
+_IDENTITIES: Final[Mapping[type, Callable[[Any], Any] | None]] = {Bid: None, Listing: _listing_key}
+"""Functions that return the key of a row. A listed bid has none."""
+
+
+def joined(records: Sequence[T]) -> list[T]:
+    """Return the records with one for each index: a request with a row for each offer has the offers of all rows."""
+    found: dict[Any, Any] = {}
+    for record in records:
+        key: Any = getattr(record, "index", None)
+        before = found.setdefault(key, record)
+        if before is not record and isinstance(record, Listing):
+            found[key] = attrs.evolve(
+                before,
+                offers=tuple(dict.fromkeys(before.offers + record.offers)),
+                contact=before.contact or record.contact,
+                company=before.company or record.company,
+            )
+    return [*found.values()]
+
+
+def _is_blank(content: bytes) -> bool:
+    """Return whether a body is empty: white space, or a byte-order mark alone."""
+    return not content.strip().removeprefix(b"\xef\xbb\xbf").strip()
+
+
+def _says_no_records(body: object, listed: Listed[Any]) -> bool:
+    """Return whether a body says only that a listing is empty. A bare 404 means a wrong address."""
+    name = listed.kind.collection
+    return (
+        isinstance(body, Mapping) and name not in body and wire.reports_no_records(wire.find_sentence(body) or "", name)
+    )
+
+
+# Arguments of endpoint methods
+
+
+def expect(value: object, kind: type, field: str) -> None:
+    """Raise `ValidationError` unless the value is of this kind."""
+    if not isinstance(value, kind):
+        raise ValidationError(f"{field} must be a {kind.__name__}, not {type(value).__name__}", field=field)
+
+
+def index_of(value: object, field: str, *kinds: type) -> int:
+    """Return the index of a record argument: the record itself or its index."""
+    if isinstance(value, kinds):
+        value = getattr(value, "id", None) if hasattr(value, "id") else getattr(value, "index", None)
+        if value is None:
+            raise ValidationError(f"{field} is a record without an identifier; give the identifier", field=field)
+    return validation.identifier(value, field)
+
+
+# Replies to writes
+
+
+def check_reply(write: Write, record: object) -> None:
+    """Raise `DecodeError` if the record in a write's reply contradicts it: it may be another caller's, or a cache's.
+
+    Servers round amounts, and omit or change other fields: these are not contradictions.
+    """
+    match write, record:
+        case SubmitOffer(), Bid():
+            problem = _differs("index", write.request, record.index)
+            problem = problem or _differs("currency", write.currency, record.currency)
+            if not problem and record.amount is not None and not _rounds(record.amount, write.amount):
+                problem = f"amount {record.amount} for {write.amount}"
+        case Respond(), Listing():
+            # The reply to a decline is not documented, so its offers prove nothing.
+            problem = _differs("index", write.request, record.index)
+            problem = problem or (_contradiction(write.offer, record) if write.approved else "")
+        case UpdateRoute(), Route():
+            problem = _differs("index", write.route.index, record.index)
+        case _:
+            return
+    if problem:
+        raise DecodeError(f"the reply does not match what was sent: {problem}")
+
+
+def _differs(field: str, sent: object, returned: object) -> str:
+    return f"{field} {returned} for {sent}" if None not in (sent, returned) and returned != sent else ""
+
+
+def _rounds(returned: Decimal, sent: Decimal) -> bool:
+    """Return whether `returned` is `sent`, rounded in any direction to the decimal places that `returned` has."""
+    exponent = returned.normalize(EXACT).as_tuple().exponent
+    assert isinstance(exponent, int), "amounts are finite"
+    difference = EXACT.subtract(returned, sent).copy_abs()
+    return returned == sent or difference < EXACT.scaleb(Decimal(1), min(exponent, 0))
+
+
+def _contradiction(approved: int, listing: Listing) -> str:
+    """Return a sentence if a listing does not show this offer as the selected one."""
+    named = [offer for offer in listing.offers if offer.id is not None]
+    offer = next((offer for offer in named if offer.id == approved), None)
+    if offer is None and named:
+        return f"offer {named[0].id} for {approved}"
+    if offer is None and len(listing.offers) == 1:
+        # The document shows only the selected offer, and an id may be missing.
+        offer = listing.offers[0]
+    return "" if offer is None or offer.status in (None, OfferStatus.SELECTED) else f"the offer is {offer.status}"

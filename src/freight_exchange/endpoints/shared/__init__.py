@@ -1,1 +1,0 @@
-"""Parts shared by all endpoints: calls, checks of arguments and replies, and reports of unreadable rows."""

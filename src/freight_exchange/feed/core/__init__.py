@@ -1,1 +1,0 @@
-"""Pure rules of the feed: no I/O, no clock, no event loop."""

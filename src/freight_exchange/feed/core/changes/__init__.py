@@ -1,1 +1,0 @@
-"""Comparison of a page with the known state of its requests. Pure."""

@@ -1,1 +1,0 @@
-"""Planning of scans: their times, their windows, and the order of their pages. Pure."""

@@ -1,0 +1,133 @@
+"""Decision what a page changes: the items to keep, and the events of what is new or differs from the last state. Pure.
+
+An item is compared with its last state only. A change that is undone later makes two events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.feed.events import dump_event
+from freight_exchange.feed.sources import hash_of, unreadable_event
+from freight_exchange.store.feeds import Item, NewEvent
+
+if TYPE_CHECKING:
+    from freight_exchange.errors import DecodeError
+    from freight_exchange.feed.sources import Between, Kind, Sighting, Source
+    from freight_exchange.store.database import Database
+
+__all__ = ["Decision", "View", "decide", "decide_gone", "key_of_unreadable"]
+
+NEVER = -1e18
+"""`updated_after` of an item whose absence proves nothing until it is listed again."""
+
+
+@attrs.frozen(kw_only=True)
+class View:
+    """Circumstances of a page.
+
+    Attributes:
+        at: When it was requested, on the feed's clock.
+        since: Start of the scan's window.
+        recent: Start of the time in which an item that is new to the feed, or differs, was updated.
+        between: Earliest and latest time of a change.
+        is_primed: Whether all that `start` asks for is told.
+        is_silent: Whether items that were never seen make no events.
+        tells_baseline: Whether items that the first scan has read silently make events.
+    """
+
+    at: float
+    since: float
+    recent: float
+    between: Between
+    is_primed: bool
+    is_silent: bool
+    tells_baseline: bool
+
+
+@attrs.frozen
+class Decision:
+    """Items to write, items that only were seen again, and events to add."""
+
+    changed: Sequence[Item]
+    seen: Sequence[Item]
+    events: Sequence[NewEvent]
+
+
+def decide(
+    db: Database,
+    source: Source,
+    sightings: Sequence[Sighting],
+    unreadable: Sequence[DecodeError],
+    known: Mapping[str, Item],
+    view: View,
+) -> Decision:
+    """Compare a page with the known items."""
+    changed: list[Item] = []
+    seen: list[Item] = []
+    events: list[NewEvent] = []
+    for one in sightings:
+        before = known.get(one.key)
+        kind = _kind(before, one, view)
+        # What earlier scans lacked is younger than the watermark. A look-up confirms what follows from this.
+        is_news = view.is_primed and (before is None or before.digest != one.digest)
+        since = max(view.since, view.recent) if is_news else view.since
+        since = since if before is None else max(since, before.updated_after)
+        if before is not None and kind is None and before.digest == one.digest and before.record is not None:
+            seen.append(before._replace(last_seen=view.at, updated_after=since))
+            continue
+        record = one.dump()
+        event = None
+        if kind is not None:
+            previous = before.record if before is not None and kind == "changed" else None
+            returned = before is not None and not before.digest
+            event = source.event(db, kind, record, previous, view.between, returned=returned)
+        version = (0 if before is None else before.version) + (event is not None)
+        if event is not None:
+            events.append(NewEvent(f"{one.key}:{version}", one.subject, event.kind, dump_event(event)))
+        first_seen = view.at if before is None else before.first_seen
+        changed.append(Item(one.key, one.subject, one.digest, record, version, first_seen, view.at, 0, since))
+    for error in unreadable:
+        key = key_of_unreadable(error)
+        index = wire.index_of_raw(error.raw)
+        if key not in known:
+            told = unreadable_event(error, view.between[1])
+            events.append(NewEvent(key, index, told.kind, dump_event(told)))
+            changed.append(Item(key, index, b"?", None, 1, view.at, view.at, 0, NEVER))
+    return Decision(changed, seen, events)
+
+
+def _kind(before: Item | None, now: Sighting, view: View) -> Kind | None:
+    first: Kind = "new" if view.is_primed else "first"
+    if before is None:
+        return None if view.is_silent else first
+    if before.version == 0 and view.tells_baseline:
+        return first
+    return "changed" if before.digest != now.digest else None
+
+
+def decide_gone(
+    db: Database, source: Source, items: Sequence[Item], expected: set[str], at: float, between: Between
+) -> Decision:
+    """Decide about the items of a request that a look-up denies; some of them were expected."""
+    changed: list[Item] = []
+    events: list[NewEvent] = []
+    for item in items:
+        if item.key not in expected or item.record is None:
+            changed.append(item._replace(updated_after=NEVER))
+            continue
+        event = source.event(db, "gone", item.record, item.record, between, returned=False)
+        assert event is not None
+        gone = item._replace(digest=b"", version=item.version + 1, last_seen=at)
+        changed.append(gone)
+        events.append(NewEvent(f"{gone.key}:{gone.version}", gone.subject, event.kind, dump_event(event)))
+    return Decision(changed, (), events)
+
+
+def key_of_unreadable(error: DecodeError) -> str:
+    """Return the key of the item that remembers a row which cannot be read."""
+    return f"unreadable:{hash_of(error.raw)}"

@@ -1,1 +1,0 @@
-"""Execution of scans: requests to the service, and commits of the replies."""

@@ -1,0 +1,274 @@
+"""Watermark of a feed, the windows of its scans, and the walks through their pages. Pure.
+
+The service lists requests updated within a number of seconds, without the times of the updates. A complete scan has
+seen all updates before its start, except for those of the last `allowance` seconds before it. So the window of a scan
+covers the age of the watermark, the allowance and the time that the scan takes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
+
+import attrs
+
+from freight_exchange import validation
+from freight_exchange.errors import StoreError
+from freight_exchange.feed.events import Gap
+from freight_exchange.platform.clock import Reading, max_elapsed, rebased
+from freight_exchange.walk import REFUSALS, Down, Pass
+
+__all__ = ["LARGEST", "NARROW", "SCAN_TIME", "WIDEST", "Passes", "Snapshot", "State", "Tier", "Walk"]
+
+WIDEST: Final = int(validation.MAX_WINDOW.total_seconds())
+"""Widest window that the service allows, in seconds (service document, 8)."""
+
+SCAN_TIME: Final = 5.0
+"""Least seconds that a scan is expected to take."""
+
+LARGEST: Final = 1000
+"""Rows of the largest page that is requested."""
+
+_MOST_PASSES: Final = 4
+_SHIFT: Final = 2
+"""Known rows behind the last one of a snapshot that new rows at its beginning may have shifted there meanwhile."""
+
+
+@attrs.frozen
+class Tier:
+    """Depth of a scan.
+
+    Attributes:
+        name: Name in hooks and in the status.
+        every: Seconds from one scan of the tier to the next.
+        window: Least seconds that it looks back.
+        past_end: Rows to look for behind the last one: the service may hide rows from the account.
+    """
+
+    name: str
+    every: float
+    window: int
+    past_end: int
+
+
+NARROW: Final = Tier("narrow", 0.0, 0, 1)
+"""The scans between the deep ones. They end at the first page without a row."""
+
+
+@attrs.frozen(kw_only=True)
+class State:
+    """Durable state of a feed.
+
+    Attributes:
+        time: The watermark, on the feed's own clock in seconds since the epoch: when the last complete scan requested
+            its first page; before the first one, when the feed was first entered.
+        reading: The same time by all other clocks.
+        stage: `new`; `listed` once the first scan has read all that was there; `primed` once all that `start` asks for
+            is told.
+        done: When a scan of each tier last ended, by the tier's name.
+    """
+
+    time: float
+    reading: Reading
+    stage: Literal["new", "listed", "primed"] = "new"
+    done: Mapping[str, float] = attrs.field(factory=dict)
+
+    def dump(self) -> str:
+        return json.dumps(attrs.asdict(self, recurse=True), separators=(",", ":"))
+
+    @classmethod
+    def load(cls, text: str | None, now: Reading) -> State:
+        """Return the stored state, with its age measured by the steady clocks of `now` from here on.
+
+        Raises:
+            StoreError: It is damaged, or another version of this package wrote it.
+        """
+        if text is None:
+            return cls(time=now.wall, reading=now)
+        try:
+            kept: dict[str, Any] = json.loads(text)
+            return cls(**{**kept, "reading": rebased(Reading(**kept["reading"]), now)})
+        except (KeyError, TypeError, ValueError) as error:
+            raise StoreError(
+                "the state of a feed in the store cannot be read: another version of this package wrote it, or it is"
+                " damaged; use the version that wrote it, or another store"
+            ) from error
+
+    @property
+    def is_primed(self) -> bool:
+        return self.stage == "primed"
+
+    def age(self, now: Reading) -> float:
+        """Return the seconds since the watermark, by the clock that advanced most."""
+        return max_elapsed(self.reading, now)
+
+    def at(self, now: Reading) -> float:
+        """Return the time on the feed's clock; if no clock is valid, `WIDEST` seconds have passed."""
+        age = self.age(now)
+        return self.time + (age if math.isfinite(age) else WIDEST)
+
+    def window(self, now: Reading, allowance: float, duration: float) -> int:
+        """Return the window that covers all updates since the watermark."""
+        return math.ceil(min(WIDEST, max(1.0, self.age(now) + allowance + duration)))
+
+    def reaches(self, window: int, now: Reading, allowance: float) -> bool:
+        """Return whether a window that ends now still covers the watermark. It slides while pages are read."""
+        return window >= WIDEST or self.age(now) + allowance <= window
+
+    def due(self, ladder: Sequence[Tier], now: Reading, *, is_swept: bool) -> Tier | None:
+        """Return the deepest tier that is due; the first of the ladder is due at each start."""
+        time = self.at(now)
+        for tier in ladder:
+            last = self.done.get(tier.name)
+            if last is None or time - last >= tier.every or (tier is ladder[0] and not is_swept):
+                return tier
+        return None
+
+    def between(self, now: Reading, allowance: float) -> tuple[datetime | None, datetime]:
+        """Return the earliest and latest time of what a scan finds now, in UTC."""
+        latest = datetime.fromtimestamp(now.wall, UTC)
+        return (latest - self._since(now, allowance) if self.is_primed else None), latest
+
+    def gap(self, now: Reading, allowance: float) -> Gap | None:
+        """Return the time that no window reaches any more, if there is any."""
+        if not self.is_primed or self.age(now) + allowance <= WIDEST:
+            return None
+        latest = datetime.fromtimestamp(now.wall, UTC)
+        return Gap(since=latest - self._since(now, allowance), until=latest - timedelta(seconds=WIDEST))
+
+    def _since(self, now: Reading, allowance: float) -> timedelta:
+        return timedelta(seconds=min(self.age(now), 1e9) + allowance)
+
+
+class Snapshot:
+    """Walk through a listing that is short most of the time: one page that has all rows, and a look behind its end.
+
+    The first page has the documented size, which no service cuts. If it is full, the largest page may have all rows.
+    Then the places behind its last row are read in the documented size, until a page is empty. Rows that only these
+    have, or too many, prove that the service cuts pages: then the listing `is_cut`, and `Passes` has to read it.
+    """
+
+    def __init__(self, safe: int, largest: int, *, is_long: bool) -> None:
+        self.number, self.size = 0, largest if is_long else safe
+        self._safe, self._largest = safe, largest
+        self.ended = self.is_cut = False
+        self.broken = self.ignores_offset = False
+        self.is_long = is_long
+        self._count = 0
+        self._rows: set[Hashable] = set()
+        self._before: Sequence[Hashable] | None = None
+
+    def take(self, keys: Sequence[Hashable]) -> None:
+        """Process the requested page."""
+        is_new = not self._rows.issuperset(keys)
+        self._rows.update(keys)
+        if self.number == 0 and len(keys) >= self.size:
+            self.ended = self.is_cut = self.size == self._largest
+            self.size, self.is_long = self._largest, True
+        elif self.number == 0:
+            self.is_long = len(keys) >= self._safe
+            self.ended = not keys
+            self._count = len(keys)
+            self.number, self.size = max(1, len(keys) // self._safe), self._safe
+        else:
+            # A page that comes again may be the last one, or each one where page numbers are ignored.
+            is_again = bool(keys) and keys == self._before
+            beyond = len(keys) - max(0, self._count - self.number * self._safe)
+            self.is_cut = is_new or beyond > _SHIFT or (is_again and self.is_long)
+            self.ended = self.is_cut or is_again or not keys
+            self.number += 1
+        self._before = keys
+
+    def refuse(self, status: int | None) -> bool:
+        """Process a refusal in place of the page; return `False` if it is an error."""
+        if status not in REFUSALS or (self.number == 0 and self.size == self._safe):
+            return False
+        # A refusal may be an outage: it is believed only where no row is expected.
+        self.is_cut = self.is_long or self.number == 0 or status == 500
+        self.ended = True
+        return True
+
+
+class Passes:
+    """Walk up and down through a listing until a pass finds no new row. What four passes miss, a deeper scan finds.
+
+    Args:
+        safe: Rows of a page that no service cuts.
+        largest: Rows of the largest page to request.
+        past_end: Rows to look for behind the last one.
+        most: Largest number of passes.
+    """
+
+    is_cut = False
+
+    def __init__(self, safe: int, largest: int, *, past_end: int, most: int = _MOST_PASSES) -> None:
+        self._safe, self._largest, self._past_end, self._most = safe, largest, past_end, most
+        self._up = self._begin()
+        self._walk: Pass | Down = self._up
+        self._rows: set[Hashable] = set()
+        self._news = self._passes = 0
+        self.ended = False
+
+    def _begin(self) -> Pass:
+        return Pass(self._largest, safe=self._safe, past_end=self._past_end)
+
+    @property
+    def number(self) -> int:
+        return self._walk.number
+
+    @property
+    def size(self) -> int:
+        return self._walk.size
+
+    @property
+    def broken(self) -> bool:
+        return self._up.broken
+
+    @property
+    def ignores_offset(self) -> bool:
+        return self._up.ignores_offset
+
+    @property
+    def is_long(self) -> bool:
+        """`True` if the listing has more rows than a page of the documented size."""
+        return len(self._rows) >= self._safe
+
+    def take(self, keys: Sequence[Hashable]) -> None:
+        """Process the requested page."""
+        self._walk.take(keys)
+        self._news += not self._rows.issuperset(keys)
+        self._rows.update(keys)
+        self._turn()
+
+    def refuse(self, status: int | None) -> bool:
+        """Process a refusal in place of the page; return `False` if it is an error."""
+        if isinstance(self._walk, Pass):
+            if self._walk.refuse(status) is None:
+                return False
+        elif status in REFUSALS and self._walk.may_refuse():
+            self._walk.take(())
+        else:
+            return False
+        self._turn()
+        return True
+
+    def _turn(self) -> None:
+        if not self._walk.ended:
+            return
+        self._passes += 1
+        # One page below the documented size has been read at once.
+        is_whole = self._up.pages <= 1 and not self.is_long
+        if self._passes == self._most or (self._passes > 1 and not self._news) or is_whole or self.ignores_offset:
+            self.ended = True
+            return
+        self._news = 0
+        if self._walk is self._up:
+            self._walk = Down(self._up, 0)
+        else:
+            self._walk = self._up = self._begin()
+
+
+Walk = Snapshot | Passes

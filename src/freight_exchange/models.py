@@ -1,0 +1,520 @@
+"""Frozen values, without I/O: records of the service, drafts to send, writes, and results of reconciliation.
+
+Records have the service's fields by Python names. Fields that a reply lacks are `None`, and fields that are unknown to
+this package are in `extra`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from decimal import Decimal
+from functools import reduce
+from typing import TYPE_CHECKING, Generic, TypeAlias
+
+import attrs
+
+from freight_exchange import validation
+from freight_exchange.base import EXACT, NOTHING, Serializable, frozen, frozen_rates
+from freight_exchange.words import (
+    BidStatus,
+    BidsType,
+    OfferStatus,
+    OffersType,
+    Packaging,
+    RequestStatus,
+    RequestType,
+    SearchType,
+    UnknownWord,
+    metres_per,
+)
+
+__all__ = [
+    "Applied", "Bid", "BidStatus", "BidsType", "Carrier", "Company", "Conflict", "Contact", "CreateRoute", "Currency",
+    "Listing", "NotApplied", "Offer", "OfferStatus", "OffersType", "Packaging", "Publish", "RateRequest",
+    "RateRequestDraft", "RawWrite", "Reconciliation", "RequestStatus", "RequestType", "Respond", "Route", "RouteDraft",
+    "SearchType", "StillUnknown", "SubmitOffer", "UnknownWord", "UpdateRoute", "User", "Write",
+]  # fmt: skip
+
+
+class Record(Serializable):
+    """Base of records of the service. Missing fields are `None`, and unknown fields are in `extra`."""
+
+    __slots__ = ()
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Company(Record):
+    """A company (service document, Company).
+
+    Attributes:
+        index: Its identifier; only in one form of the login reply.
+        postal: Text, which keeps leading zeros.
+        phone: Only for the user's own company.
+        fax: Only for the other party's company.
+        oti_license: The ocean transportation intermediary's license number, as text.
+    """
+
+    index: int | None = None
+    name: str | None = None
+    address1: str | None = None
+    city: str | None = None
+    state: str | None = None
+    postal: str | None = None
+    country: str | None = None
+    phone: str | None = None
+    fax: str | None = None
+    oti_license: str | None = None
+    extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Contact(Record):
+    """The other party's contact person for a selected offer (service document, Offer listing record: `loadingPOC`)."""
+
+    name: str | None = None
+    email: str | None = None
+    extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class User(Record):
+    """The account that is logged in, without its token (service document, User).
+
+    Attributes:
+        middle_name: May be empty.
+        email: The address that logs in.
+        last_login: Naive, as the document does not name the zone.
+        image_url: The address of the avatar.
+    """
+
+    first_name: str | None = None
+    middle_name: str | None = None
+    last_name: str | None = None
+    email: str | None = None
+    title: str | None = None
+    enabled: bool | None = None
+    last_login: datetime | None = None
+    image_url: str | None = None
+    company: Company | None = None
+    extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Carrier(Record):
+    """A carrier, to which routes refer by index (service document, Carrier)."""
+
+    index: int
+    name: str | None = None
+    extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Currency(Record):
+    """A currency, to which offers refer by index (service document, Currency).
+
+    Attributes:
+        index: The service's number for the currency. Published samples use ISO 4217's numeric codes (840 for USD, 978
+            for EUR), but the document does not promise that: `currencies.by_code("USD")` looks it up.
+        code: The three-letter code, e.g. `USD`.
+    """
+
+    index: int
+    name: str | None = None
+    code: str | None = None
+    extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Offer(Record):
+    """A price on a rate request (service document, Offer entry).
+
+    Attributes:
+        id: The offer's identifier, for approving or declining it.
+        request: The index of its request, on which reconciliation looks for it.
+        amount: The total, in `currency`.
+        currency: The index of the currency; `exchange.currencies.get(...)` names it.
+        status: Pending, selected, or an undocumented word.
+        rates: The itemised fees by name, in `currency`; a discount is negative. `None` if the reply has none. Fees
+            without an amount are only in `extra`.
+    """
+
+    id: int | None = None
+    request: int | None = None
+    amount: Decimal | None = None
+    currency: int | None = None
+    status: OfferStatus | UnknownWord | None = None
+    terms: str | None = None
+    rates: Mapping[str, Decimal] | None = attrs.field(default=None, converter=frozen_rates)
+    extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
+
+    @property
+    def rates_total(self) -> Decimal | None:
+        """The exact sum of the itemised fees; `None` where there are none."""
+        return reduce(EXACT.add, self.rates.values(), Decimal(0)) if self.rates else None
+
+    @property
+    def difference(self) -> Decimal | None:
+        """The total minus the sum of the itemised fees. The service does not check that they are equal."""
+        total = self.rates_total
+        return None if total is None or self.amount is None else EXACT.subtract(self.amount, total)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Shipment(Record):
+    """The freight of a rate request: base of `RateRequest`, `Listing` and `Bid`."""
+
+    index: int
+    ref_id: str | None = None
+    commodity: str | None = None
+    type: RequestType | UnknownWord | None = None
+    origin: str | None = None
+    destination: str | None = None
+    need_date: datetime | None = None
+    notes: str | None = None
+    quantity: int | None = None
+    packaging: Packaging | UnknownWord | None = None
+    length: Decimal | None = None
+    width: Decimal | None = None
+    height: Decimal | None = None
+    measure_unit: str | None = None
+    weight: Decimal | None = None
+    mass_unit: str | None = None
+    incoterm: str | None = None
+    hazardous: bool | None = None
+    extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
+
+    @property
+    def volume(self) -> Decimal | None:
+        """Cubic metres of all packaging units, exact.
+
+        `None` if the quantity or a dimension is missing, or `measure_unit` is an unknown unit.
+        """
+        if self.quantity is None or self.length is None or self.width is None or self.height is None:
+            return None
+        if (metres := metres_per(self.measure_unit)) is None:
+            return None
+        unit = EXACT.multiply(EXACT.multiply(self.length, self.width), self.height)
+        return EXACT.multiply(EXACT.multiply(unit, EXACT.power(metres, 3)), self.quantity)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RateRequest(Shipment):
+    """A shipper's request for offers (service document, Rate request). Fields that a reply lacks are `None`.
+
+    Attributes:
+        ref_id: The request's reference code.
+        commodity: The goods.
+        type: The mode of transport, or an undocumented word.
+        origin, destination: Port or city.
+        need_date: The required arrival, naive: the service names no zone. The service may alter it.
+        notes: In results, a sentence composed by the service.
+        quantity: Number of packaging units.
+        packaging: The kind of unit.
+        length, width, height: Lengths of one packaging unit, in `measure_unit`. The service may return them in another
+            order.
+        measure_unit: Unit of the lengths: `m` in the document. `volume` and `cargo` convert or refuse other units.
+        weight: Weight in `mass_unit`. By the document it is that of one packaging unit, but samples also make sense as
+            totals. So `cargo` has an argument for it.
+        mass_unit: Unit of the weight: `kg` in the document. `cargo` and filters convert or refuse other units.
+        extra: Fields of the reply that are unknown to this package, and dates that it could not read.
+    """
+
+    status: RequestStatus | UnknownWord | None = None
+
+
+@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
+class RateRequestDraft(Serializable):
+    """A rate request to publish (service document, 4.3).
+
+    Args:
+        commodity: The goods.
+        type: A `RequestType` or its word in any case.
+        origin, destination: Port or city.
+        arrival: The estimated arrival, naive: the service has no zone for it. Fractions of a second are not sent. A
+            past one is accepted; `cargo.arrival_warning` warns of it.
+        packaging: A `Packaging` or its word in any case.
+        quantity: Number of packaging units, a positive whole number.
+        length, width, height: Metres per unit, positive.
+        weight: Kilograms per unit, positive.
+        incoterm: Three letters, kept in upper case.
+        hazardous: Whether the goods are dangerous.
+        notes: Information for forwarders.
+
+    Raises:
+        ValidationError: A value is invalid; `field` names it.
+    """
+
+    commodity: str = validation.checked(validation.text)
+    type: RequestType = validation.checked(validation.member_of(RequestType))
+    origin: str = validation.checked(validation.text)
+    destination: str = validation.checked(validation.text)
+    arrival: datetime = validation.checked(validation.naive_datetime)
+    packaging: Packaging = validation.checked(validation.member_of(Packaging))
+    quantity: int = validation.checked(validation.count)
+    length: Decimal = validation.checked(validation.amount)
+    width: Decimal = validation.checked(validation.amount)
+    height: Decimal = validation.checked(validation.amount)
+    weight: Decimal = validation.checked(validation.amount)
+    incoterm: str = validation.checked(validation.incoterm)
+    hazardous: bool = validation.checked(validation.boolean)
+    notes: str | None = validation.checked(validation.notes)
+
+    def __init__(
+        self,
+        *,
+        commodity: str,
+        type: RequestType | str,
+        origin: str,
+        destination: str,
+        arrival: datetime,
+        packaging: Packaging | str,
+        quantity: int,
+        length: validation.Number,
+        width: validation.Number,
+        height: validation.Number,
+        weight: validation.Number,
+        incoterm: str,
+        hazardous: bool,
+        notes: str | None = None,
+    ) -> None:
+        validation.initialize(self, locals())
+
+    @property
+    def volume(self) -> Decimal:
+        """Exact cubic metres of all packaging units. It is the only measure that the service returns unchanged."""
+        unit = EXACT.multiply(EXACT.multiply(self.length, self.width), self.height)
+        return EXACT.multiply(unit, self.quantity)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Listing(Shipment):
+    """A shipper's request with its offers (service document, Offer listing record).
+
+    The fields of the freight are those of `RateRequest`; listings often lack `ref_id`, `type`, `incoterm` and
+    `hazardous`.
+
+    Attributes:
+        offers: The offers on the request; only the selected one, once there is one.
+        contact: The forwarder's contact, once an offer is selected.
+        company: The forwarder's company, once an offer is selected.
+    """
+
+    status: RequestStatus | UnknownWord | None = None
+    offers: tuple[Offer, ...] = ()
+    contact: Contact | None = None
+    company: Company | None = None
+
+    @property
+    def selected(self) -> Offer | None:
+        """The offer that was approved, or `None`."""
+        return next((offer for offer in self.offers if offer.status == OfferStatus.SELECTED), None)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Bid(Shipment):
+    """One of your offers, with its request (service document, 4.9 and 4.10).
+
+    The fields of the freight are those of `RateRequest`; `index` is the request's. A bid has no identifier of its own,
+    and one request may have two equal bids.
+
+    Attributes:
+        amount: The offered price, in `currency`, for both submitted and listed bids.
+        currency: The index of the currency.
+        offer: The offer with its terms and rates, which only a submission returns.
+        contact: The shipper's contact, once the bid is selected.
+        company: The shipper's company, once the bid is selected.
+    """
+
+    status: BidStatus | UnknownWord | None = None
+    amount: Decimal | None = None
+    currency: int | None = None
+    offer: Offer | None = None
+    contact: Contact | None = None
+    company: Company | None = None
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Route(Record):
+    """A scheduled route (service document, Route). Fields that a reply lacks are `None`.
+
+    Attributes:
+        origin, destination: Port or city.
+        cy_cutoff: The deadline of the container yard, aware, in the route's zone.
+        cfs_cutoff: The deadline of the container freight station, aware, in the route's zone.
+        departure: Estimated departure, aware, in the route's zone.
+        arrival: Estimated arrival, naive, as the route's zone does not apply and the service names no other.
+        carrier: The index of the carrier.
+        timezone: The zone's name. If it is missing or unknown, the times above are naive.
+        extra: Fields of the reply that are unknown to this package, and dates that it could not read.
+    """
+
+    index: int
+    origin: str | None = None
+    destination: str | None = None
+    cy_cutoff: datetime | None = None
+    cfs_cutoff: datetime | None = None
+    departure: datetime | None = None
+    arrival: datetime | None = None
+    carrier: int | None = None
+    vessel: str | None = None
+    voyage_id: str | None = None
+    timezone: str | None = None
+    extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
+
+
+@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
+class RouteDraft(Serializable):
+    """A route to create (service document, 4.5).
+
+    Args:
+        origin, destination: Port or city.
+        cy_cutoff, cfs_cutoff, departure: A naive time is the wall time of the route's zone; an aware one is converted
+            to it. An ambiguous wall time is the earlier one; a time that a clock change skips is kept.
+        arrival: Estimated arrival. It must be naive, because the route's zone does not apply to it.
+        carrier: A carrier or its index.
+        timezone: The name of a zone, e.g. `Asia/Hong_Kong`, for the cut-offs and the departure. The draft keeps
+            them as aware times, as a `Route` does.
+
+    Raises:
+        ValidationError: A value is invalid; `field` names it.
+    """
+
+    origin: str = validation.checked(validation.text)
+    destination: str = validation.checked(validation.text)
+    cy_cutoff: datetime
+    cfs_cutoff: datetime
+    departure: datetime
+    arrival: datetime = validation.checked(validation.naive_datetime)
+    carrier: int = validation.checked(validation.identifier)
+    vessel: str = validation.checked(validation.text)
+    voyage_id: str = validation.checked(validation.text)
+    timezone: str
+
+    def __init__(
+        self,
+        *,
+        origin: str,
+        destination: str,
+        cy_cutoff: datetime,
+        cfs_cutoff: datetime,
+        departure: datetime,
+        arrival: datetime,
+        carrier: int | Carrier,
+        vessel: str,
+        voyage_id: str,
+        timezone: str,
+    ) -> None:
+        zone = validation.timezone(timezone, "timezone")
+        times = {"cy_cutoff": cy_cutoff, "cfs_cutoff": cfs_cutoff, "departure": departure}
+        validation.initialize(
+            self,
+            locals()
+            | {name: validation.zoned_datetime(time, zone, name) for name, time in times.items()}
+            | {"carrier": carrier.index if isinstance(carrier, Carrier) else carrier, "timezone": zone.key},
+        )
+
+
+WrittenRecord: TypeAlias = RateRequest | Listing | Bid | Route
+"""A record that shows the effect of a write."""
+
+if TYPE_CHECKING:
+    # The typing module of Python 3.11 has no defaults; type checkers support them.
+    from typing_extensions import TypeVar
+
+    RecordT_co = TypeVar("RecordT_co", bound=WrittenRecord, default=WrittenRecord, covariant=True)
+else:
+    from typing import TypeVar
+
+    RecordT_co = TypeVar("RecordT_co", bound=WrittenRecord, covariant=True)
+
+
+@attrs.frozen(eq=False, repr=False)
+class Applied(Serializable, Generic[RecordT_co]):
+    """The write happened: `record` shows it."""
+
+    record: RecordT_co
+
+
+@attrs.frozen(eq=False, repr=False)
+class NotApplied(Serializable):
+    """The write did not happen: complete, agreeing readings over the settle time do not show it."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class Conflict(Serializable, Generic[RecordT_co]):
+    """`record` contradicts the write, which did not happen or was undone later."""
+
+    record: RecordT_co
+
+
+@attrs.frozen(eq=False, repr=False)
+class StillUnknown(Serializable, Generic[RecordT_co]):
+    """Nothing was proven; `candidates` are the records most like the write."""
+
+    candidates: tuple[RecordT_co, ...] = ()
+
+
+Reconciliation: TypeAlias = Applied[RecordT_co] | NotApplied | Conflict[RecordT_co] | StillUnknown[RecordT_co]
+"""Result of reconciling a write."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class Publish(Serializable):
+    """Publication of a rate request (service document, 4.3)."""
+
+    draft: RateRequestDraft
+
+
+@attrs.frozen(eq=False, repr=False)
+class SubmitOffer(Serializable):
+    """Submission of an offer (service document, 4.10). `request` and `currency` are indexes, `amount` is the total."""
+
+    request: int
+    amount: Decimal
+    currency: int
+    rates: Mapping[str, Decimal] | None = attrs.field(default=None, converter=frozen_rates)
+    terms: str | None = None
+
+
+@attrs.frozen(eq=False, repr=False)
+class Respond(Serializable):
+    """Approval or decline of an offer by its identifier (service document, 4.8).
+
+    `request` is the index of its request, if the client has read the offer. After an offer is selected, the service may
+    list only that one; the state of the others is visible only on their request.
+    """
+
+    offer: int
+    approved: bool
+    request: int | None = None
+
+
+@attrs.frozen(eq=False, repr=False)
+class CreateRoute(Serializable):
+    """Creation of a route (service document, 4.5)."""
+
+    draft: RouteDraft
+
+
+@attrs.frozen(eq=False, repr=False)
+class UpdateRoute(Serializable):
+    """Replacement of the route that has this index (service document, 4.5).
+
+    `before` is the route as it was read before, if known. Without it, an update that did not happen cannot be told from
+    an update that another party has reverted.
+    """
+
+    route: Route
+    before: Route | None = None
+
+
+@attrs.frozen(eq=False, repr=False)
+class RawWrite(Serializable):
+    """A write of `exchange.request(...)`, whose meaning is unknown."""
+
+    method: str
+    path: str
+
+
+Write = Publish | SubmitOffer | Respond | CreateRoute | UpdateRoute | RawWrite

@@ -1,1 +1,0 @@
-"""Scans of offers: pages, look-ups and their transactions."""

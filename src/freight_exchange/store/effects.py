@@ -1,0 +1,280 @@
+"""Statements of the ledger: effects that happen at most once, and the shared reading of the account's bids.
+
+An effect's `version` is the number of its send. Adoptions and readings do not change it, so that an answer which an
+earlier owner still gets is recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from freight_exchange.store.database import Database
+
+__all__ = [
+    "OPEN", "Effect", "Readings", "begin", "counts", "find", "finish", "has_read", "is_claimed", "latest_event",
+    "lock_subject", "of_kind", "of_subject", "open_effects", "prices", "readings", "record_reading", "release",
+    "require_reading", "take_parked", "time_of_event",
+]  # fmt: skip
+
+OPEN: Final = ("sending", "unknown", "parked")
+"""States in which the service may or may not have the effect: being sent; in doubt; in doubt until a person decides.
+
+The others are `confirmed`, `refused` by the service, and `absent`: it certainly has no effect, and may be sent again.
+"""
+
+_NAMES: Final = ("id", "key", "kind", "subject", "state", "version", "revision", "event", "payload", "at", "owner")
+
+
+@attrs.frozen(kw_only=True)
+class Effect:
+    """One write to the service, in the ledger.
+
+    Attributes:
+        id: Number of the row; 0 before it is written.
+        key: Identity in the ledger: a key has at most one effect.
+        kind: `offer`, `approval`, `decline` or `publication`.
+        subject: Index of the request, which has at most one open effect; `None` for a publication.
+        state: One of `OPEN`, or `confirmed`, `refused`, `absent`.
+        version: Number of its sends.
+        revision: Number of the price among the offers on the request.
+        event: Number of the event that orders it.
+        facts: What was sent, the reply, and the history of its doubts, as JSON values.
+        at: Time of the last change of state.
+        owner: The replica that sends it, or looks for it.
+    """
+
+    id: int = 0
+    key: str
+    kind: str
+    subject: int | None
+    state: str = "sending"
+    version: int = 1
+    revision: int = 0
+    event: int | None = None
+    facts: Mapping[str, Any]
+    at: float = 0.0
+    owner: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """`True` if the service may or may not have it."""
+        return self.state in OPEN
+
+    def with_facts(self, **facts: Any) -> Effect:
+        """Return it with more facts."""
+        return attrs.evolve(self, facts={**self.facts, **facts})
+
+
+def _load(rows: Sequence[Sequence[Any]]) -> list[Effect]:
+    found = [dict(zip(_NAMES, row, strict=True)) for row in rows]
+    return [Effect(facts=json.loads(bytes(values.pop("payload"))), **values) for values in found]
+
+
+def _select(db: Database, condition: str, **values: Any) -> list[Effect]:
+    return _load(db.run(f"SELECT {', '.join(_NAMES)} FROM effect WHERE {condition}", **values).fetchall())
+
+
+def of_subject(db: Database, binding: int, subject: int) -> list[Effect]:
+    """Return the effects on a request, the oldest first."""
+    return _select(db, "binding = :binding AND subject = :subject ORDER BY id", binding=binding, subject=subject)
+
+
+def find(db: Database, binding: int, key: str) -> Effect | None:
+    """Return the effect with a key."""
+    return next(iter(_select(db, "binding = :binding AND key = :key", binding=binding, key=key)), None)
+
+
+def of_kind(db: Database, binding: int, kind: str) -> list[Effect]:
+    """Return the effects of a kind."""
+    return _select(db, "binding = :binding AND kind = :kind", binding=binding, kind=kind)
+
+
+def open_effects(db: Database, binding: int, owner: int | None = None) -> list[Effect]:
+    """Return the open effects of a bot, or of one replica, the oldest first."""
+    condition = f"binding = :binding AND state IN {OPEN} AND owner = coalesce(:owner, owner) ORDER BY at, id"
+    return _select(db, condition, binding=binding, owner=owner)
+
+
+def prices(db: Database, binding: int, subjects: Sequence[int]) -> list[Effect]:
+    """Return the offers on these requests that the service has, or may have."""
+    sql = f"""SELECT {", ".join(_NAMES)} FROM effect WHERE binding = :binding AND kind = 'offer'
+        AND state NOT IN ('refused', 'absent') AND subject IN ({{subjects}})"""
+    return _load(db.among(sql, "subjects", subjects, binding=binding))
+
+
+def counts(db: Database, binding: int) -> dict[tuple[str, str], int]:
+    """Return the number of effects by kind and state."""
+    sql = "SELECT kind, state, count(*) FROM effect WHERE binding = :binding GROUP BY kind, state"
+    return {(kind, state): number for kind, state, number in db.run(sql, binding=binding).fetchall()}
+
+
+def is_claimed(db: Database, event: int, handler: int, me: int) -> bool:
+    """Return whether this replica still holds a delivery."""
+    sql = "SELECT 1 FROM delivery WHERE event = :event AND handler = :handler AND state = 'claimed' AND owner = :me"
+    return db.run(sql, event=event, handler=handler, me=me).fetchone() is not None
+
+
+def latest_event(db: Database, binding: int) -> int | None:
+    """Return the number of the newest event of a bot."""
+    sql = "SELECT max(event.id) FROM event JOIN feed ON event.feed = feed.id WHERE feed.binding = :binding"
+    row = db.run(sql, binding=binding).fetchone()
+    return None if row is None else row[0]
+
+
+def time_of_event(db: Database, event: int | None) -> float:
+    """Return the time of an event; 0 if it is not known any more."""
+    row = db.run("SELECT at FROM event WHERE id = :event", event=event).fetchone()
+    return 0.0 if row is None else float(row[0])
+
+
+def lock_subject(db: Database, binding: int, subject: int) -> None:
+    """Lock the effects on a request, so that what follows in this transaction sees all that were begun."""
+    sql = "SELECT id FROM effect WHERE binding = :binding AND subject = :subject {LOCK}"
+    db.run(sql, binding=binding, subject=subject).fetchall()
+
+
+def take_parked(db: Database, binding: int, me: int) -> None:
+    """Take over the parked effects of ended replicas."""
+    db.run(
+        "UPDATE effect SET owner = :me WHERE binding = :binding AND state = 'parked' AND NOT EXISTS"
+        " (SELECT 1 FROM replica WHERE replica.id = effect.owner AND lease_until > 0)",
+        binding=binding,
+        me=me,
+    )
+
+
+def _values(effect: Effect) -> dict[str, Any]:
+    """Return the columns that a new state of an effect may change."""
+    payload = json.dumps(dict(effect.facts), separators=(",", ":")).encode()
+    return {"state": effect.state, "payload": payload, "at": effect.at, "event": effect.event}
+
+
+def begin(db: Database, binding: int, effect: Effect, *, replaces: Effect | None) -> Effect | None:
+    """Write an effect in place of the one that was read, if any.
+
+    Returns:
+        The effect with its number; `None` if another process has begun one with this key or on this request.
+    """
+    if replaces is None:
+        row = db.run(
+            "INSERT INTO effect (binding, key, kind, subject, state, version, revision, event, payload, at, owner)"
+            " VALUES (:binding, :key, :kind, :subject, :state, 1, :revision, :event, :payload, :at, :owner)"
+            " ON CONFLICT DO NOTHING RETURNING id, version",
+            binding=binding,
+            key=effect.key,
+            kind=effect.kind,
+            subject=effect.subject,
+            revision=effect.revision,
+            owner=effect.owner,
+            **_values(effect),
+        ).fetchone()
+    else:
+        row = db.run(
+            "UPDATE effect SET state = :state, version = version + 1, event = :event, payload = :payload, at = :at,"
+            " owner = :owner WHERE id = :id AND version = :version AND state = :before RETURNING id, version",
+            id=replaces.id,
+            version=replaces.version,
+            before=replaces.state,
+            owner=effect.owner,
+            **_values(effect),
+        ).fetchone()
+    return None if row is None else attrs.evolve(effect, id=row[0], version=row[1])
+
+
+def finish(db: Database, effect: Effect, *, replaces: Sequence[str], owner: int | None = None) -> bool:
+    """Write a new state of the same send, if the stored one is among `replaces`, and, if given, has this owner.
+
+    No lease is needed: an answer is a fact.
+    """
+    done = db.run(
+        "UPDATE effect SET state = :state, payload = :payload, at = :at, event = :event, owner = :new WHERE id = :id"
+        f" AND version = :version AND state IN ({', '.join(map(repr, replaces))})"
+        f"{'' if owner is None else ' AND owner = :owner'}",
+        id=effect.id,
+        version=effect.version,
+        new=effect.owner if effect.is_open else None,
+        **_values(effect),
+        **({} if owner is None else {"owner": owner}),
+    )
+    return bool(done.rowcount == 1)
+
+
+def release(db: Database, binding: int, effect: Effect, *, error: str, now: float) -> bool | None:
+    """Make the deliveries due that wait for the end of a doubt, with this stored error.
+
+    Returns:
+        Whether the delivery that made the effect is called again; `None` if another one waits and may do the same.
+    """
+    db.wake("work")
+    own = {"event": effect.facts.get("delivery"), "handler": effect.facts.get("handler")}
+    waiting = db.run(
+        "UPDATE delivery SET not_before = :now WHERE state = 'ready' AND subject = :subject AND error = :error"
+        " AND handler IN (SELECT id FROM handler WHERE binding = :binding) RETURNING event",
+        now=now,
+        subject=effect.subject,
+        error=error,
+        binding=binding,
+    ).fetchall()
+    if effect.state == "absent":
+        db.run(
+            "UPDATE delivery SET state = 'ready', attempts = 0, owner = NULL, not_before = :now"
+            " WHERE event = :event AND handler = :handler AND state = 'dead'",
+            now=now,
+            **own,
+        )
+    alive = db.run(
+        "UPDATE delivery SET not_before = CASE WHEN state = 'ready' THEN :now ELSE not_before END"
+        " WHERE event = :event AND handler = :handler AND state IN ('ready', 'claimed')",
+        now=now,
+        **own,
+    ).rowcount
+    return True if alive else None if waiting else False
+
+
+Readings = tuple[float, bool, float, bytes | None]
+"""Time from which a reading of the bids is required, and whether it is the second in a row; then the last reading: the
+time at which it began, and its content."""
+
+
+def readings(db: Database, binding: int) -> Readings:
+    """Return what is known about readings of the bids."""
+    rows = db.run("SELECT name, began, payload FROM reading WHERE binding = :binding", binding=binding).fetchall()
+    found = {name: (began, bytes(payload)) for name, began, payload in rows}
+    required, repeats = found.get("required", (0.0, b""))
+    began, payload = found.get("bids", (0.0, None))
+    return required, bool(repeats), began, payload
+
+
+def require_reading(db: Database, binding: int, began: float, *, repeats: bool = False) -> None:
+    """Require that a reading of the bids begins at this time or later, before any replica offers."""
+    # The last reading does not count, since clocks go back.
+    db.run("UPDATE reading SET began = 0 WHERE binding = :binding AND name = 'bids'", binding=binding)
+    _put_reading(db, binding, "required", began, b"again" if repeats else b"")
+
+
+def record_reading(db: Database, binding: int, began: float, payload: bytes) -> None:
+    """Record a reading of the bids for all replicas."""
+    _put_reading(db, binding, "bids", began, payload)
+
+
+def has_read(db: Database, binding: int) -> bool:
+    """Return whether a reading of the bids is recorded that is new enough to offer."""
+    sql = """SELECT 1 FROM reading AS last WHERE binding = :binding AND name = 'bids' AND NOT EXISTS
+        (SELECT 1 FROM reading WHERE binding = :binding AND name = 'required' AND began > last.began)"""
+    return db.run(sql, binding=binding).fetchone() is not None
+
+
+def _put_reading(db: Database, binding: int, name: str, began: float, payload: bytes) -> None:
+    db.run(
+        "INSERT INTO reading (binding, name, began, payload) VALUES (:binding, :name, :began, :payload)"
+        " ON CONFLICT (binding, name) DO UPDATE SET began = excluded.began, payload = excluded.payload",
+        binding=binding,
+        name=name,
+        began=began,
+        payload=payload,
+    )

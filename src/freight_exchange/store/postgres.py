@@ -1,0 +1,349 @@
+"""The connection to a PostgreSQL database: it limits the wait for each reply, connects again, and shows no password."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Final
+
+import psycopg
+from psycopg import conninfo, errors
+
+from freight_exchange.errors import ConfigurationError, StoreAwayError, StoreError
+from freight_exchange.store import schema
+from freight_exchange.store.database import Database, in_dialect
+from freight_exchange.store.database_url import DatabaseAddress
+from freight_exchange.store.errors import ConflictError, StoreRefusedError
+
+__all__ = ["Postgres"]
+
+_NAMESPACE: Final = "freight_exchange"
+_APPLICATION: Final = "freight-exchange"
+_MIGRATING: Final = 0x46585354
+"""Number of the advisory lock under which the tables are made or migrated."""
+_OLDEST_SERVER: Final = 13
+_LIMITS_TRANSACTIONS: Final = 170_000
+"""The first version of a server that can limit a whole transaction."""
+_CONNECT_TIMEOUT: Final = 5
+_REPLY_TIMEOUT: Final = 10.0
+"""Seconds without a reply after which the connection is closed. TCP itself notices a stalled proxy late or never."""
+_WHOLE_REPLY: Final = 6
+"""Limit of a whole reply, in reply timeouts: one that comes byte by byte would never end."""
+_KEEPALIVE: Final[Mapping[str, Any]] = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+
+_BEGIN: Final = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED;"
+    f" SET LOCAL search_path = {_NAMESPACE};"
+    # What is committed must survive a crash of the server, also if the defaults of the role differ.
+    " SET LOCAL synchronous_commit = on;"
+    # Rows that a policy hides would count as absent: reading them must fail.
+    " SET LOCAL row_security = off;"
+    # A client that freezes must not keep locks, and a statement whose reply nothing reads any more must end.
+    " SET LOCAL idle_in_transaction_session_timeout = '5s';"
+    " SET LOCAL lock_timeout = '8s';"
+    f" SET LOCAL statement_timeout = '{_REPLY_TIMEOUT + 2:.0f}s'"
+)
+"""One message that begins a transaction. Its settings are local, so that a pooler may change the session after it."""
+_LONGEST: Final = "; SET LOCAL transaction_timeout = '60s'"
+
+_CONFLICTS: Final = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
+_CUT_OFF: Final = ("25P03", "25P04")
+"""Codes of errors by which the server ends a session: its transaction was idle, or took too long."""
+
+_NAMED: Final = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+_ADDRESS_SIGN: Final = re.compile("@|=|://")
+"""Text of an address that is never in the name of a database."""
+_OTHER_SEPARATOR: Final = re.compile(r"[;,?&]\s*\w+\s*=")
+"""Separator of other drivers, which for libpq is a part of the value before it."""
+_QUOTED: Final = re.compile(r"""\b(server at|on socket|host|host name|role|user|database):? (["']).*?\2""")
+"""Name in a message. It may contain any word, such as `certificate`."""
+_REFUSALS: Final = (
+    (re.compile("password authentication failed|no password supplied"),
+     "refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"),
+    (re.compile('database ".*" does not exist'), "does not exist: create it, or correct its name"),
+    (re.compile('role ".*" does not exist|pg_hba.conf|authentication failed|permission denied for database|'
+                "is not permitted to log in"), "refused the login: give this user access"),
+    (re.compile("SSL|certificate|private key|unknown ca|protocol version|no protocols available"),
+     "refused the encrypted connection: correct sslmode, sslrootcert, sslcert and sslkey, or the server"),
+    (re.compile(r'FATAL: .*(?:parameter "|options: |-c |--)([\w.]+)'),
+     r"refused the setting \1: correct options in its address"),
+    (re.compile(r'invalid (?:integer )?"?(\w*)"? ?value'), "has an invalid option: correct its address"),
+    (re.compile('definition of service ".*" not found'), "names a service that is not defined: correct its address"),
+)  # fmt: skip
+
+
+class Postgres(Database):
+    """One connection, which is made when it is needed, and made again when it was lost.
+
+    Args:
+        address: The database, as a URL or a connection string of libpq.
+        is_beside: Do not create or migrate the tables.
+
+    Raises:
+        ConfigurationError: The address cannot be read.
+    """
+
+    dialect = "postgres"
+
+    def __init__(self, address: DatabaseAddress, *, is_beside: bool = False) -> None:
+        super().__init__()
+        self._address = address
+        self._is_beside = is_beside
+        self.place, self._secrets, self._options = _read_address(address)
+        self._connection: _Connection | None = None
+        self._begin: Any = _BEGIN
+
+    def run(self, sql: str, /, **values: Any) -> psycopg.Cursor[Any]:
+        # Composed of constants alone, which the type checkers do not see.
+        return self._opened().execute(_postgres(sql), values)
+
+    def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> int:
+        if not rows:
+            return 0
+        with self._opened().cursor() as cursor:
+            cursor.executemany(_postgres(sql), rows)
+            return cursor.rowcount
+
+    def among(self, sql: str, name: str, items: Sequence[int] | Sequence[str], /, **values: Any) -> list[Any]:
+        return self.run(sql, **{name: [*items]}, **values).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._begin_transaction()
+        connection = self._opened()
+        with self._translated():
+            try:
+                yield
+                ended = connection.execute("COMMIT").statusmessage
+            except BaseException:
+                try:
+                    connection.execute("ROLLBACK")
+                except psycopg.Error:
+                    self.close()
+                raise
+            if ended != "COMMIT":
+                raise StoreError(f"{self.place} rolled a transaction back: a statement in it has failed")
+
+    def tables(self) -> frozenset[str]:
+        found = self.run("SELECT tablename FROM pg_tables WHERE schemaname = :name", name=_NAMESPACE)
+        return frozenset(name for (name,) in found)
+
+    def open(self) -> None:
+        with self.transaction():
+            tables = self.tables()
+            if self._is_beside and not tables:
+                raise StoreError(f"{self.place} has no store yet: a bot, or a watch with a store, makes it")
+            if not self._is_beside:
+                self.run("SELECT pg_advisory_xact_lock(:key)", key=_MIGRATING)
+                tables = self.tables()
+                if not self.run("SELECT 1 FROM pg_namespace WHERE nspname = :name", name=_NAMESPACE).fetchone():
+                    self.run(f"CREATE SCHEMA {_NAMESPACE}")
+            schema.prepare(self, tables)
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def start_time(self) -> float:
+        with self.transaction():
+            return float(self.run("SELECT {NOW}").fetchone()[0])  # type: ignore[index]
+
+    def continue_numbers(self, largest: Mapping[str, int]) -> None:
+        for table, number in largest.items():
+            self.run(
+                f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), greatest(:number, 1), :number > 0)",
+                number=number,
+            )
+
+    def unlimited(self) -> None:
+        names = ["statement_timeout", "idle_in_transaction_session_timeout"]
+        names += ["transaction_timeout"] if self._begin != _BEGIN else []
+        for name in names:
+            self.run(f"SET LOCAL {name} = 0")
+
+    def _opened(self) -> _Connection:
+        if self._connection is None or self._connection.closed:
+            raise StoreAwayError(f"{self.place} was lost")
+        return self._connection
+
+    def _begin_transaction(self) -> None:
+        """Begin a transaction, on a new connection if there is none, or if it was cut while it was idle."""
+        is_used = self._connection is not None and not self._connection.closed
+        if not is_used:
+            self._connect()
+        connection = self._opened()
+        try:
+            self._send_begin()
+        except StoreAwayError:
+            self.close()
+            if not is_used or connection.has_stalled:
+                raise
+            self._connect()
+            self._send_begin()
+
+    def _send_begin(self) -> None:
+        with self._translated():
+            self._opened().execute(self._begin, prepare=False)
+
+    def _connect(self) -> None:
+        self.close()
+        opened = self._connection_or_error()
+        if isinstance(opened, StoreError):
+            raise opened
+        self._connection = opened
+        major = opened.info.server_version // 10_000
+        encoding = opened.info.parameter_status("server_encoding")
+        if major < _OLDEST_SERVER or encoding != "UTF8":
+            self.close()
+            what = (
+                f"PostgreSQL {major}: it needs {_OLDEST_SERVER} or newer"
+                if encoding == "UTF8"
+                else (f"of encoding {encoding}: create one with the encoding UTF8, as any text may be stored")
+            )
+            raise StoreError(f"{self.place} is {what}")
+        has_limit = opened.info.server_version >= _LIMITS_TRANSACTIONS
+        self._begin = _BEGIN + _LONGEST * has_limit
+
+    def _connection_or_error(self) -> _Connection | StoreError:
+        """Return a new connection or the error. The library's error has the password, so it must not be chained."""
+        try:
+            return _Connection.connect(
+                self._address,
+                autocommit=True,
+                connect_timeout=_CONNECT_TIMEOUT,
+                application_name=_APPLICATION,
+                client_encoding="utf8",
+                **self._options,
+            )
+        except psycopg.Error as error:
+            return self._connect_error(error)
+
+    def _connect_error(self, error: psycopg.Error) -> StoreError:
+        text = self._masked(" ".join(str(error).split()))
+        nameless = _QUOTED.sub(r'\1 ""', text)
+        for pattern, advice in _REFUSALS:
+            if (found := pattern.search(nameless)) is not None:
+                return StoreRefusedError(f"{self.place} {found.expand(advice)}")
+        reason = text.rpartition("failed: ")[2].partition(" Is the server running")[0]
+        return StoreAwayError(
+            f"{self.place} cannot be reached: {reason}; check that the server runs, its host and port"
+        )
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Raise a `StoreError` for any error of the database inside."""
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self._store_error(error) from error
+        except UnicodeEncodeError as error:
+            raise StoreError(f"{self.place} cannot keep a value that it was given: {error}") from error
+
+    def _store_error(self, error: psycopg.Error) -> StoreError:
+        line = self._masked(str(error).partition("\n")[0])
+        if isinstance(error, _CONFLICTS):
+            return ConflictError(f"{self.place} is held up by locks of other replicas or programs: {line}")
+        if isinstance(error, errors.ReadOnlySqlTransaction):
+            # During a fail-over the address may lead to the next primary while it is still a standby.
+            return StoreAwayError(f"{self.place} is read-only: give the address of the primary")
+        if isinstance(error, errors.InsufficientPrivilege):
+            return StoreRefusedError(
+                f"{self.place} does not permit this ({line}): grant this user CREATE on the database once, or all"
+                f" rights on the schema {_NAMESPACE} and its tables"
+            )
+        if isinstance(error, errors.UndefinedTable | errors.UndefinedColumn | errors.InvalidSchemaName):
+            # Tables that are dropped or restored under a running bot. They may come back.
+            return StoreAwayError(f"{self.place} lacks its tables ({line}): restore them, or start again")
+        if isinstance(error, psycopg.OperationalError) or error.sqlstate in _CUT_OFF:
+            return StoreAwayError(f"{self.place} is away: {line}")
+        if isinstance(error, psycopg.DataError | psycopg.IntegrityError):
+            return StoreError(f"{self.place} cannot keep a value that it was given: {line}")
+        return StoreError(f"{self.place} failed: {line}")
+
+    def _masked(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+class _Connection(psycopg.Connection[Any]):
+    """A connection that limits the wait for each part of a reply, and for a whole reply."""
+
+    has_stalled = False
+
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        return super().wait(_limited(gen, self), *args, **options)
+
+    def give_up(self, reason: str) -> psycopg.OperationalError:
+        """Close the connection, as no reply came in time, and return the error."""
+        self.has_stalled = True
+        self.pgconn.finish()
+        return psycopg.OperationalError(reason)
+
+
+def _limited(gen: Generator[Any, Any, Any], connection: _Connection) -> Generator[Any, Any, Any]:
+    """Run psycopg's generator of waits within the limits; close the connection beyond them."""
+    began = time.monotonic()
+    until, end = began + _REPLY_TIMEOUT, began + _WHOLE_REPLY * _REPLY_TIMEOUT
+    try:
+        wanted = next(gen)
+        while True:
+            ready = yield wanted
+            now = time.monotonic()
+            if now > end:
+                raise connection.give_up(f"no complete reply within {end - began:g} s")
+            if ready:
+                until = now + _REPLY_TIMEOUT
+            elif now > until:
+                raise connection.give_up(f"no reply for {_REPLY_TIMEOUT:g} s")
+            wanted = gen.send(ready)
+    except StopIteration as stop:
+        return stop.value
+
+
+@cache
+def _postgres(sql: str) -> Any:
+    return _NAMED.sub(r"%(\1)s", in_dialect(sql, "postgres").replace("%", "%%"))
+
+
+def _read_address(address: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
+    """Return the description of a database without the password, the password, and the options to add."""
+    parts = _parts(address)
+    if parts is None:
+        # Any part of the address may be the password, so this shows none, nor the library's message, which has some.
+        raise ConfigurationError(
+            "the address of the database cannot be read: write postgresql://USER@HOST:PORT/DATABASE, with special"
+            " characters percent-encoded"
+        )
+    hosts = str(parts.get("host") or parts.get("hostaddr") or "localhost").split(",")
+    ports = str(parts.get("port", "")).split(",")
+    # Several hosts may share one port.
+    places = zip(hosts, ports if len(ports) == len(hosts) else ports * len(hosts), strict=False)
+    place = ",".join(f"{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}" for host, port in places)
+    user = f"{parts['user']}@" if "user" in parts else ""
+    given = (parts.get("password"), parts.get("sslpassword"), os.environ.get("PGPASSWORD"))
+    secrets = tuple(str(secret) for secret in given if secret)
+    options = {name: value for name, value in _KEEPALIVE.items() if name not in parts}
+    return f"the database postgresql://{user}{place}/{parts.get('dbname', '')}", secrets, options
+
+
+def _parts(address: str) -> dict[str, Any] | None:
+    """Return the parts of an address, or `None` if it cannot be read."""
+    try:
+        parts = conninfo.conninfo_to_dict(address)
+    except (psycopg.Error, UnicodeError):
+        return None
+    # A password with unencoded characters ends up in the host, the port or the name of the database; so does a whole
+    # address in the place of the name. A password whose colon is encoded ends up in the user, and one after a separator
+    # of other drivers in the part before it.
+    shown = [str(parts.get(name, "")) for name in ("host", "hostaddr", "user")]
+    ports = str(parts.get("port", "")).split(",")
+    is_sound = "@" not in str(parts.get("host", "")) and all(port.isdecimal() or not port for port in ports)
+    is_sound = is_sound and ":" not in str(parts.get("user", ""))
+    is_sound = is_sound and not any(map(_OTHER_SEPARATOR.search, shown))
+    return parts if is_sound and not _ADDRESS_SIGN.search(str(parts.get("dbname", ""))) else None

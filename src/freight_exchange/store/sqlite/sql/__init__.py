@@ -1,1 +1,0 @@
-"""SQL statements of the SQLite store, and the functions that run them."""

@@ -1,0 +1,429 @@
+"""Exact prices for rate requests, from a tariff in a CSV file.
+
+`Tariff.read(path, weight_per=...)` checks the whole file, and `tariff.quote(request)` returns a `Quote` or a `NoQuote`
+with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from decimal import ROUND_HALF_UP, ROUND_UP, Decimal
+from enum import StrEnum
+from functools import partial, reduce
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any, Final, TypeVar, get_args
+
+import attrs
+
+from freight_exchange import cargo, validation
+from freight_exchange.base import EXACT, FrozenMapping, Serializable, ValidationError
+from freight_exchange.models import Shipment
+from freight_exchange.platform.csv import CsvRow, CsvTable, Parser, point, yes_or_no
+from freight_exchange.platform.text import fold
+from freight_exchange.words import RequestType
+
+__all__ = ["NoQuote", "Quote", "Rule", "Tariff", "Unit"]
+
+T = TypeVar("T")
+
+ANYWHERE: Final = "*"
+"""Place of a rule that applies to all origins or destinations."""
+
+
+class Unit(StrEnum):
+    """The measure that a rate is charged by."""
+
+    REVENUE_TON = "revenue ton"
+    CHARGEABLE_KG = "chargeable kg"
+    KG = "kg"
+    M3 = "m3"
+    PACKAGE = "package"
+    SHIPMENT = "shipment"
+    PERCENT = "percent"
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Rule(Serializable):
+    """A row of a tariff: a rate for a charge on a lane, from a break on.
+
+    Attributes:
+        line: The line of the file, which errors name.
+        type: The mode of transport.
+        origin, destination: The places, folded for comparison; `*` is every place.
+        currency: Three letters in upper case.
+        charge: The name of the fee in an offer's `rates`.
+        surcharge: True for a charge that is added to freight and makes no offer alone.
+        unit: The measure that the rate is charged by.
+        start: The break: the least measure for this rate. The rate applies to the whole measure.
+        rate: The amount per unit, or the percentage of the freight; `None` refuses a quote from this break on.
+        minimum: The least amount of the charge.
+        valid_from, valid_until: The first and the last day; `None` for no limit.
+        hazardous: `True` for dangerous goods only, `False` for other goods only, `None` for both.
+        terms: Terms and conditions for the offer.
+    """
+
+    line: int
+    type: RequestType
+    origin: frozenset[str]
+    destination: frozenset[str]
+    currency: str
+    charge: str
+    surcharge: bool = False
+    unit: Unit
+    start: Decimal = Decimal(0)
+    rate: Decimal | None
+    minimum: Decimal | None = None
+    valid_from: date | None = None
+    valid_until: date | None = None
+    hazardous: bool | None = None
+    terms: str | None = None
+
+    @property
+    def precision(self) -> tuple[bool, bool]:
+        """Two flags: the rule names its origin, and its destination. The most precise rules price a charge."""
+        return ANYWHERE not in self.origin, ANYWHERE not in self.destination
+
+    def serves(self, request: Shipment, on: date) -> bool:
+        """Return whether the rule is for the request's mode and lane on that day, without regard to `hazardous`."""
+        return (
+            request.type == self.type
+            and _includes(self.origin, request.origin)
+            and _includes(self.destination, request.destination)
+            and self._first_day <= on <= self._last_day
+        )
+
+    def contradicts(self, other: Rule) -> str | None:
+        """Return the column in which two rules for one charge on one lane contradict; `None` if both may stand."""
+        never_on_one_day = max(self._first_day, other._first_day) > min(self._last_day, other._last_day)
+        if never_on_one_day or {self.hazardous, other.hazardous} == {True, False}:
+            return None
+        columns = {"kind": "surcharge", "currency": "currency", "unit": "unit"}
+        for column, field in columns.items():
+            if getattr(self, field) != getattr(other, field):
+                return column
+        return "from" if self.start == other.start else None
+
+    @property
+    def _first_day(self) -> date:
+        return self.valid_from or date.min
+
+    @property
+    def _last_day(self) -> date:
+        return self.valid_until or date.max
+
+
+def _includes(places: frozenset[str], place: str | None) -> bool:
+    return ANYWHERE in places or (place is not None and fold(place) in places)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Quote(Serializable):
+    """A price for a request; its fields are arguments of `ctx.offer` and `exchange.bids.submit`.
+
+    Attributes:
+        amount: The total of `rates`.
+        currency: The three-letter code.
+        rates: The charges by name, each rounded to the currency's smallest unit.
+        terms: The terms and conditions of the rules that apply, or `None`.
+    """
+
+    amount: Decimal
+    currency: str
+    rates: Mapping[str, Decimal] = attrs.field(converter=FrozenMapping[Decimal])
+    terms: str | None = None
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class NoQuote(Serializable):
+    """The reason why the tariff has no price for a request."""
+
+    reason: str
+
+
+class Tariff:
+    """Prices of a forwarder by mode, lane, break and day.
+
+    Args:
+        rules: The rules, as `Tariff.read` reads them from a file.
+        weight_per: Meaning of a request's `weight`: `"unit"`, the weight of one packaging unit, as in the service
+            document, or `"total"`, the weight of all units. Published samples make sense both ways: ask your exchange.
+
+    Raises:
+        ValidationError: Two rules would apply to one request, or `weight_per` is neither word.
+    """
+
+    def __init__(self, rules: Iterable[Rule], *, weight_per: cargo.Per) -> None:
+        if weight_per not in get_args(cargo.Per):
+            raise ValidationError(f"weight_per must be 'unit' or 'total', not {weight_per!r}", field="weight_per")
+        self.rules = tuple(rules)
+        self.weight_per: cargo.Per = weight_per
+        if problems := _contradictions(self.rules):
+            raise ValidationError("; ".join(problems), field="rules")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], *, weight_per: cargo.Per) -> Tariff:
+        """Read a tariff from a CSV file; `docs/tariff.md` lists its columns.
+
+        Raises:
+            ValidationError: Rows are wrong; the message names each by its line and column.
+            OSError: The file cannot be opened.
+        """
+        table = CsvTable(Path(path), _COLUMNS, _REQUIRED)
+        rules = [_rule(row, table) for row in table.rows()]
+        table.check()
+        if problems := _contradictions(rules) if rules else ["there is no row of rates"]:
+            raise ValidationError(f"{Path(path).name}: {'; '.join(problems)}", field="path")
+        return cls(rules, weight_per=weight_per)
+
+    def quote(self, request: Shipment, *, on: date | None = None) -> Quote | NoQuote:
+        """Price a request.
+
+        The most precise rules about the lane price a charge: first those that name both places, then those that name
+        the origin, then those that name the destination. The rate of the highest break that the request reaches applies
+        to the whole request. The total includes the freight and all surcharges.
+
+        Nothing is guessed: there is a `NoQuote` if a measure is missing, if the density is implausible, if the request
+        is below the lowest break, or if charges are in two currencies.
+
+        Args:
+            request: A `RateRequest`, `Listing` or `Bid`.
+            on: The day on which rules must be valid; by default today in the system's zone.
+        """
+        day = date.today() if on is None else on
+        try:
+            charges = _choose(request, [rule for rule in self.rules if rule.serves(request, day)])
+            return _price(request, charges, self.weight_per)
+        except _NoQuoteError as error:
+            return NoQuote(reason=str(error))
+
+    def __repr__(self) -> str:
+        return f"Tariff({len(self.rules)} rules, weight_per={self.weight_per!r})"
+
+
+# Prices
+
+
+class _NoQuoteError(Exception):
+    """A charge cannot be priced; the message is the reason."""
+
+
+_SMALLEST_UNITS: Final = {
+    Decimal(1): ("CLP", "ISK", "JPY", "KRW", "PYG", "UGX", "VND", "XAF", "XOF", "XPF"),
+    Decimal("0.001"): ("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"),
+}
+_SMALLEST_UNIT: Final = {code: unit for unit, codes in _SMALLEST_UNITS.items() for code in codes}
+
+_NAMES: Final = {Unit.M3: "m3", Unit.PACKAGE: "packages", Unit.REVENUE_TON: "revenue tons"}
+
+
+def _choose(request: Shipment, serving: Sequence[Rule]) -> Mapping[str, Sequence[Rule]]:
+    """Return the most precise rules of each charge, freight first."""
+    if request.hazardous is None and any(rule.hazardous is not None for rule in serving):
+        raise _NoQuoteError("the request does not state whether the goods are hazardous, and the tariff depends on it")
+    charges: dict[str, list[Rule]] = {}
+    for rule in sorted(serving, key=lambda rule: (rule.surcharge, rule.line)):
+        if rule.hazardous is None or rule.hazardous == request.hazardous:
+            charges.setdefault(fold(rule.charge), []).append(rule)
+    if not any(not rule.surcharge for rules in charges.values() for rule in rules):
+        lane = f"from {request.origin or 'nowhere'} to {request.destination or 'nowhere'}"
+        raise _NoQuoteError(f"there is no freight rate for {request.type or 'a request without a type'} {lane}")
+    chosen = {}
+    for rules in charges.values():
+        best = max(rule.precision for rule in rules)
+        chosen[rules[0].charge] = [rule for rule in rules if rule.precision == best]
+    return chosen
+
+
+def _price(request: Shipment, charges: Mapping[str, Sequence[Rule]], weight_per: cargo.Per) -> Quote:
+    currency, *others = {rule.currency: None for rules in charges.values() for rule in rules}
+    if others:
+        raise _NoQuoteError(f"the charges are in {currency} and {' and '.join(others)}, and an offer has one currency")
+    rates: dict[str, Decimal] = {}
+    terms: dict[str, None] = {}
+    freight = Decimal(0)
+    for charge, rules in charges.items():
+        rule, measure = _break(request, charge, rules, weight_per)
+        rates[charge] = _charge(rule, measure, freight)
+        if not rule.surcharge:
+            freight = EXACT.add(freight, rates[charge])
+        if rule.terms is not None:
+            terms[rule.terms] = None
+    amount = reduce(EXACT.add, rates.values())
+    if amount <= 0:
+        raise _NoQuoteError(f"the charges come to {amount} {currency}, and an offer must be above zero")
+    return Quote(amount=amount, currency=currency, rates=rates, terms="; ".join(terms) or None)
+
+
+def _break(request: Shipment, charge: str, rules: Sequence[Rule], weight_per: cargo.Per) -> tuple[Rule, Decimal]:
+    """Return the rule of the highest break that the request's measure reaches, and the measure."""
+    unit = rules[0].unit
+    measure = _measure(request, unit, weight_per)
+    reached = [rule for rule in rules if rule.start <= measure]
+    amount = f"{measure.normalize(EXACT):f} {_NAMES.get(unit, unit)}"
+    if not reached:
+        least = min(rule.start for rule in rules)
+        raise _NoQuoteError(f"{charge} has no rate below {least} {_NAMES.get(unit, unit)}; the request has {amount}")
+    rule = max(reached, key=lambda rule: rule.start)
+    if rule.rate is None:
+        raise _NoQuoteError(f"{charge} is on request from {rule.start} {_NAMES.get(unit, unit)}; it has {amount}")
+    return rule, measure
+
+
+def _charge(rule: Rule, measure: Decimal, freight: Decimal) -> Decimal:
+    assert rule.rate is not None
+    base = EXACT.scaleb(freight, -2) if rule.unit is Unit.PERCENT else measure
+    smallest = _SMALLEST_UNIT.get(rule.currency, Decimal("0.01"))
+    amount = EXACT.multiply(rule.rate, base).quantize(smallest, ROUND_HALF_UP, context=EXACT)
+    return amount if rule.minimum is None else max(amount, rule.minimum.quantize(smallest, ROUND_UP, context=EXACT))
+
+
+def _measure(request: Shipment, unit: Unit, weight_per: cargo.Per) -> Decimal:
+    """Return the request's measure in the unit; raise `_NoQuoteError` if it is missing or implausible."""
+    try:
+        match unit:
+            case Unit.REVENUE_TON:
+                sea = cargo.revenue_tons(request, per=weight_per)
+                gross, measure = sea.gross, sea.tons
+            case Unit.CHARGEABLE_KG:
+                by_road = request.type == RequestType.TRUCKING
+                weigh = cargo.road_chargeable_weight if by_road else cargo.air_chargeable_weight
+                charged = weigh(request, per=weight_per)
+                gross, measure = charged.gross, charged.kilograms
+            case Unit.KG:
+                gross = cargo.gross_weight(request, per=weight_per)
+                measure = gross.kilograms
+            case Unit.M3:
+                return cargo.volume(request)
+            case Unit.PACKAGE:
+                if request.quantity is None:
+                    raise _NoQuoteError("quantity is missing, and a rate per package needs it")
+                return Decimal(request.quantity)
+            case _:
+                return Decimal(1)
+    except ValidationError as error:
+        raise _NoQuoteError(error.message) from None
+    if gross.warning is not None:
+        raise _NoQuoteError(f"the weight is implausible: {gross.warning.message}")
+    return measure
+
+
+# Rows of the file
+
+
+def _contradictions(rules: Sequence[Rule]) -> list[str]:
+    """Describe each pair of rules that would both price the same charge of a request."""
+    lanes: dict[tuple[RequestType, str, str, str], list[Rule]] = {}
+    for rule in rules:
+        for origin, destination in product(sorted(rule.origin), sorted(rule.destination)):
+            lanes.setdefault((rule.type, fold(rule.charge), origin, destination), []).append(rule)
+    # Rules with several places may meet on several lanes; each pair is described once.
+    problems = {
+        (first.line, second.line): _describe_contradiction(first, second, column)
+        for lane in lanes.values()
+        for first, second in combinations(lane, 2)
+        if (column := first.contradicts(second)) is not None
+    }
+    return [problems[lines] for lines in sorted(problems)]
+
+
+def _describe_contradiction(first: Rule, second: Rule, column: str) -> str:
+    both = f"lines {first.line} and {second.line} both price {second.charge} on one lane and day"
+    if column == "from":
+        return f"{both} from the same break: change the break, the days or the lane of one"
+    return f"{both} with different values of {column}"
+
+
+def _rule(row: CsvRow, table: CsvTable) -> Rule:
+    values = row.values
+    fields: dict[str, Any] = {name: values[name] for name in _SAME_NAME}
+    start = values["from"] or Decimal(0)
+    rule = Rule(line=row.line, surcharge=values["kind"], start=start, rate=values["rate"], **fields)
+    for column, problem in _unfit(rule):
+        table.add_problem(row.line, column, problem)
+    return rule
+
+
+def _unfit(rule: Rule) -> Iterator[tuple[str, str]]:
+    if rule.unit is Unit.CHARGEABLE_KG and rule.type not in (RequestType.AIR_FREIGHT, RequestType.TRUCKING):
+        yield "unit", f"{rule.type} has no chargeable kg; use revenue ton, kg or m3"
+    if rule.rate is not None and rule.rate <= 0 and not rule.surcharge:
+        yield "rate", f"must be above zero for freight, not {rule.rate}"
+    if rule.unit is Unit.PERCENT and not rule.surcharge:
+        yield "unit", "only a surcharge can be a percentage, of the freight"
+    if rule.unit in (Unit.PERCENT, Unit.SHIPMENT) and rule.start:
+        yield "from", f"a rate per {rule.unit} has no breaks"
+    if rule.valid_from is not None and rule.valid_until is not None and rule.valid_until < rule.valid_from:
+        yield "valid_until", f"{rule.valid_until} is before valid_from, {rule.valid_from}"
+
+
+def _places(cell: str, column: str) -> frozenset[str]:
+    places = frozenset(fold(place) for place in cell.split("|"))
+    if "" in places:
+        raise ValidationError("has an empty place between two |", field=column)
+    if ANYWHERE in places and len(places) > 1:
+        raise ValidationError("has * beside other places", field=column)
+    return places
+
+
+def _cell(parse: Callable[[str], T], wanted: str) -> Callable[[str, str], T]:
+    """Return the parser of a column from a function that raises `ValueError` or `KeyError` for a wrong text."""
+
+    def parsed(cell: str, column: str) -> T:
+        try:
+            return parse(cell)
+        except (ValueError, KeyError):
+            raise ValidationError(f"must be {wanted}, not {cell!r}", field=column) from None
+
+    return parsed
+
+
+def _currency(cell: str) -> str:
+    if (code := validation.three_letters(cell)) is None:
+        raise ValueError
+    return code
+
+
+def _number(cell: str, column: str) -> Decimal:
+    return _cell(partial(validation.number, field=column), "a number such as 1250.50")(point(cell, column), column)
+
+
+def _rate(cell: str, column: str) -> Decimal | None:
+    return None if fold(cell) == "on request" else _number(cell, column)
+
+
+def _minimum(cell: str, column: str) -> Decimal:
+    return validation.amount(_number(cell, column), column)
+
+
+def _start(cell: str, column: str) -> Decimal:
+    start = _number(cell, column)
+    if start < 0:
+        raise ValidationError(f"must not be negative, not {cell!r}", field=column)
+    return start
+
+
+_date: Final = _cell(date.fromisoformat, "a date such as 2027-03-01")
+
+_COLUMNS: Final[Mapping[str, Parser]] = {
+    "type": validation.member_of(RequestType),
+    "origin": _places,
+    "destination": _places,
+    "currency": _cell(_currency, "three letters such as USD"),
+    "kind": _cell(lambda cell: {"freight": False, "surcharge": True}[fold(cell)], "freight or surcharge"),
+    "charge": validation.text,
+    "unit": _cell(lambda cell: Unit(fold(cell)), f"one of {', '.join(Unit)}"),
+    "from": _start,
+    "rate": _rate,
+    "minimum": _minimum,
+    "valid_from": _date,
+    "valid_until": _date,
+    "hazardous": yes_or_no,
+    "terms": validation.text,
+}
+"""The columns of a tariff, with the parser of a cell."""
+
+_REQUIRED: Final = ("type", "origin", "destination", "currency", "kind", "charge", "unit", "rate")
+_SAME_NAME: Final = tuple(name for name in _COLUMNS if name not in ("kind", "from", "rate"))

@@ -1,1 +1,0 @@
-"""Access tokens: login, refresh, and sharing between processes."""

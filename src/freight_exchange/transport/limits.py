@@ -1,0 +1,122 @@
+"""Limits of a client: requests in flight, and the pace that the service asks for."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from freight_exchange.errors import DeadlineExceededError, RateLimitedError
+from freight_exchange.platform import clock
+from freight_exchange.transport.replies import MAX_HONOURED, format_seconds, retry_after
+
+if TYPE_CHECKING:
+    from freight_exchange.transport.call import Call, Request, Response, Send
+
+__all__ = ["Brake", "Slots", "too_late"]
+
+MAX_WAIT: Final = 120.0
+"""Longest wait of a call in seconds."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+
+
+class Brake:
+    """Middleware that holds all calls of a client while the service asks for fewer.
+
+    After a 429, or a 503 with `Retry-After`, no call is sent until the time that the service asked for, or without one
+    for a pause that doubles from one second to a minute. Then one call goes first as a probe. When the service has
+    accepted it, the others follow.
+    """
+
+    def __init__(self) -> None:
+        self._until = -math.inf
+        self._pause = 0.0
+        self._status = 429
+        self._probe = anyio.Lock()
+
+    async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
+        if not self._pause:
+            return self._observed(await call_next(call, request))
+        await self._wait(call, self._until - anyio.current_time())
+        async with self._probe:
+            if self._pause:
+                await self._wait(call, self._until - anyio.current_time())
+                return self._observed(await call_next(call, request))
+        return self._observed(await call_next(call, request))
+
+    def _observed(self, response: Response) -> Response:
+        wait = retry_after(response, wall=clock.wall_time())
+        if response.status == 429 or (response.status == 503 and wait is not None):
+            self._pause = min(_LONGEST_PAUSE, max(_FIRST_PAUSE, 2 * self._pause))
+            # With jitter, or all clients would come back in the same second.
+            delay = self._pause * random.uniform(0.5, 1.0) if wait is None else min(wait, MAX_HONOURED)
+            self._until = max(self._until, anyio.current_time() + delay)
+            self._status = response.status
+        elif response.status < 500:
+            self._pause = 0.0
+        return response
+
+    async def _wait(self, call: Call, seconds: float) -> None:
+        if seconds > 0 and seconds > min(MAX_WAIT, call.latest_start - anyio.current_time()):
+            error = RateLimitedError(
+                f"nothing was sent: the service asked for fewer calls; the next is sent in {format_seconds(seconds)}",
+                retry_after=seconds,
+                method=call.method,
+                path=call.path,
+                status=self._status,
+            )
+            error.settled = True
+            raise error
+        await anyio.sleep(max(0.0, seconds))
+
+
+class Slots:
+    """Middleware that bounds the requests in flight.
+
+    A write is sent only while a quarter of its deadline is left: later, its outcome would probably be unknown.
+    """
+
+    def __init__(self, size: int, what: str, option: str) -> None:
+        self._slots = anyio.Semaphore(size, fast_acquire=True)
+        self._name = f"one of {size} {what}"
+        self._option = option
+
+    async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
+        if call.is_late():
+            raise too_late(call, "")
+        try:
+            self._slots.acquire_nowait()
+        except anyio.WouldBlock:
+            await self._wait(call)
+        try:
+            return await call_next(call, request)
+        finally:
+            self._slots.release()
+
+    async def _wait(self, call: Call) -> None:
+        began = anyio.current_time()
+        try:
+            with anyio.CancelScope(deadline=call.latest_start):
+                await self._slots.acquire()
+                return
+        except anyio.get_cancelled_exc_class():
+            call.queue = self._described(began)
+            raise
+        raise too_late(call, self._described(began))
+
+    def _described(self, began: float) -> str:
+        return (
+            f" after {anyio.current_time() - began:.2f} s of waiting for {self._name}"
+            f" ({self._slots.statistics().tasks_waiting} more waiting); raise {self._option} or the deadline"
+        )
+
+
+def too_late(call: Call, wait: str) -> DeadlineExceededError:
+    """Return the error for a call that was not sent, as too little time was left."""
+    remaining = max(call.ends_at - anyio.current_time(), 0.0)
+    return DeadlineExceededError(
+        f"the call was not sent: {remaining:.2f} s of its deadline of {call.limits.deadline:g} s remained{wait};"
+        " nothing took effect"
+    )

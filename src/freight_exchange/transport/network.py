@@ -1,0 +1,589 @@
+"""Network: sends one request over HTTP and reads its whole reply.
+
+The SDK's own connections are httpx transports of one connection each. A request borrows one; a complete reply puts it
+back, and anything else closes it. So a cancelled request leaves nothing behind that a later one would need.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import os
+import re
+import socket
+import ssl
+import sys
+import traceback
+import zlib
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+import anyio
+import anyio.lowlevel
+import httpx
+
+from freight_exchange import __version__
+from freight_exchange.errors import ConfigurationError, DecodeError, FreightExchangeError, TransportError
+from freight_exchange.transport.call import Call, Request, RequestKind, Response
+from freight_exchange.transport.redact import Redactor, Secret, sending
+from freight_exchange.wire.json import MAX_BODY
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    import httpx2
+
+    HttpClient: TypeAlias = httpx.AsyncClient | httpx2.AsyncClient
+else:
+    # httpx2 need not be installed.
+    HttpClient = httpx.AsyncClient | Any
+
+__all__ = ["SEND_TIMEOUT", "CallersClient", "Connections", "HttpClient", "Network", "library_of", "proxy_secrets"]
+
+T = TypeVar("T")
+
+SEND_TIMEOUT: Final = 10
+"""Seconds that the kernel continues to send bytes that the peer does not acknowledge.
+
+Without a limit an offer could arrive long after `reconcile()` has proven its absence. It must be well under the settle
+time of that proof, which is 30 seconds.
+"""
+# Python has the name of the option on Linux only. On Windows the unit is a second.
+_SOCKET_OPTIONS: Final = {
+    "linux": [(socket.IPPROTO_TCP, getattr(socket, "TCP_USER_TIMEOUT", 18), SEND_TIMEOUT * 1000)],
+    "darwin": [(socket.IPPROTO_TCP, 0x80, SEND_TIMEOUT)],
+    "win32": [(socket.IPPROTO_TCP, 5, SEND_TIMEOUT)],
+}.get(sys.platform, [])
+_USER_AGENT: Final = f"freight-exchange-python/{__version__}".encode("ascii")
+_CLOSE_TIMEOUT: Final = 1.0
+_MAX_IDLE: Final = 100
+
+
+class NotSent(BaseException):
+    """A request is not sent, because its caller has left or its limit has passed.
+
+    It is no `Exception`, so that no HTTP library takes it for a failed connection and tries another one.
+    """
+
+
+class Network:
+    """Innermost sender of a call."""
+
+    def __init__(self, base_url: str, connections: Connections | CallersClient, redactor: Redactor) -> None:
+        self._connections = connections
+        self._redactor = redactor
+        self._library = library = connections.library
+        try:
+            self._base = library.URL(base_url)
+        except library.InvalidURL as error:
+            raise ConfigurationError(f"base_url is not a URL: {error}") from None
+        self._base_url = base_url
+        self._server = _address(self._base)
+        self._is_tls = self._base.scheme == "https"
+        self._content = _content_class(library)
+        self._urls: dict[str, Any] = {}
+
+    async def __call__(self, call: Call, request: Request) -> Response:
+        if call.stopped:
+            raise TransportError("the call has ended: a middleware may send a request only before it returns")
+        if call.kind is RequestKind.WRITE and call.handed:
+            raise ConfigurationError("a middleware may send a write only once: a second time could do it twice")
+        trace = _Trace(call) if self._is_tls or call.kind is not RequestKind.READ else None
+        native = self._native(call, request, trace)
+        failure: FreightExchangeError
+        sending.set((self._redactor, call.kind is RequestKind.LOGIN))
+        try:
+            if call.limits.send_limit is not None and call.limits.send_limit.is_over:
+                raise NotSent
+            call.handed = True
+            call.sends += 1
+            # A transport without a trace proves nothing: from here on, it may have sent the request.
+            call.began = True
+            status, headers, content = await self._connections.send(native, fresh=call.kind is RequestKind.WRITE)
+            return Response(status=status, content=content, headers=headers, attempt=call.sends)
+        except NotSent:
+            failure = TransportError("given up before the request was sent", unsent=not call.began)
+        except FreightExchangeError as error:
+            # Its frames contain parts of the reply, which may be a login's with the token.
+            failure = error.with_traceback(None)
+        except self._library.HTTPStatusError as error:
+            failure = _foreign(error)
+        except (self._library.HTTPError, self._library.InvalidURL, OSError) as error:
+            if isinstance(error, OSError) and error.filename is not None:
+                # An error about a file is a bug in the caller's client, not a network failure.
+                raise
+            failure = self._translated(error, call, trace)
+        except Exception as error:  # noqa: BLE001  # a caller's transport may raise anything, with the token in its repr
+            failure = _foreign(error)
+        finally:
+            sending.set(None)
+        # Raised outside of the handlers: the library's exception has the request's body and headers, and must not
+        # become the context of this error.
+        failure.attempts = call.sends
+        raise failure
+
+    def _native(self, call: Call, request: Request, trace: _Trace | None) -> Any:
+        timeouts = call.limits.timeouts
+        extensions: dict[str, Any] = {
+            "timeout": {"connect": timeouts.connect, "read": timeouts.read, "write": timeouts.write, "pool": None}
+        }
+        if trace is not None:
+            extensions["trace"] = trace
+        return self._library.Request(
+            request.method,
+            self._url(request),
+            headers=self._headers(call, request),
+            stream=self._content(request.content or b""),
+            extensions=extensions,
+        )
+
+    def _url(self, request: Request) -> Any:
+        url = self._urls.get(request.path)
+        if url is None:
+            url = self._library.URL(f"{self._base_url}/{request.path}")
+            if (url.scheme, url.netloc) != (self._base.scheme, self._base.netloc):
+                raise ConfigurationError(f"the path {request.path!r} leads away from {self._base_url}")
+            if len(self._urls) < 256:
+                self._urls[request.path] = url
+        return url.copy_merge_params(request.params) if request.params else url
+
+    def _headers(self, call: Call, request: Request) -> list[tuple[bytes, bytes]]:
+        # Encoded first, as an error about a header must not find the token in this frame.
+        added = [_encoded(name, value) for name, value in request.headers]
+        headers = [
+            (b"Host", self._base.netloc),
+            (b"Accept", b"application/json"),
+            (b"Accept-Encoding", b"gzip"),
+            (b"User-Agent", _USER_AGENT),
+        ]
+        if call.token is not None:
+            headers.append((b"Authorization", b"Bearer " + call.token.reveal().encode("ascii")))
+        if request.content is not None:
+            headers.append((b"Content-Type", b"application/json"))
+            headers.append((b"Content-Length", str(len(request.content)).encode("ascii")))
+        elif request.method in ("POST", "PUT", "PATCH"):
+            headers.append((b"Content-Length", b"0"))
+        if added:
+            replaced = {name.lower() for name, _ in added}
+            headers = [pair for pair in headers if pair[0].lower() not in replaced] + added
+        return headers
+
+    def _translated(self, error: Exception, call: Call, trace: _Trace | None) -> TransportError:
+        """Return the error for a failure of the HTTP library. Its classes are recognised by their names."""
+        names = {kind.__name__ for kind in type(error).__mro__}
+        if trace is None:
+            unsent = bool(names & {"ConnectError", "ConnectTimeout", "ProxyError"})
+        else:
+            # A caller's transport may have tried another connection without a trace: the failure must be this one's.
+            is_traced = "ProxyError" in names or any(link is trace.failure for link in _links(error))
+            unsent = not call.began and is_traced
+        call.began = not unsent
+        message, permanent = _explanation(error, names, self._server, self._connections.proxy_address, call)
+        return TransportError(f"{message} ({type(error).__name__})", unsent=unsent, permanent=permanent)
+
+
+class _Trace:
+    """Receiver of httpcore's trace: records whether a byte of the request may have left, and can stop it before.
+
+    It also closes the connection of a failed TLS handshake, which the library forgets.
+    """
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._stream: Any = None
+        self.failure: object = None
+        """The exception with which connecting failed last."""
+
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:
+        call = self._call
+        if event.endswith((".send_request_headers.started", ".send_request_body.started")):
+            if getattr(info.get("request"), "method", None) == b"CONNECT" and call.method != "CONNECT":
+                return
+            limit = call.limits.send_limit
+            # Checked for the body too, as a request without its end has no effect.
+            if (limit is not None and limit.is_over) or (not call.began and (call.stopped or call.is_late())):
+                raise NotSent
+            call.began = True
+        elif event.endswith((".connect_tcp.started", ".connect_unix_socket.started")):
+            # From here on the transport shows what it does.
+            call.began = False
+        elif event.endswith(".connect_tcp.complete"):
+            self._stream = info.get("return_value")
+        elif event.endswith(".failed") and not call.began:
+            self.failure = info.get("exception")
+            if event.endswith(".start_tls.failed") and self._stream is not None:
+                await _close(self._stream)
+
+
+class _Connection(httpx.AsyncHTTPTransport):
+    """One connection of httpcore. `backend` replaces its network, for exchanges in memory."""
+
+    def __init__(self, context: ssl.SSLContext, proxy: httpx.Proxy | None, keepalive: float, backend: Any) -> None:
+        super().__init__(
+            verify=context,
+            trust_env=False,
+            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=keepalive),
+            proxy=proxy,
+            socket_options=_SOCKET_OPTIONS,
+        )
+        self.idle_since = 0.0
+        if backend is not None:
+            self._pool._network_backend = backend
+
+    def is_clean(self, response: httpx.Response) -> bool:
+        """Return whether the connection is open and has no bytes with which the next reply would begin."""
+        stream = response.extensions.get("network_stream")
+        if stream is not None and (tls := stream.get_extra_info("ssl_object")) is not None:
+            try:
+                # From memory, without waiting.
+                tls.read(1)
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLError:
+                return False
+            else:
+                return False
+        # httpcore has no public name for the bytes that its parser holds.
+        connections = self._pool.connections
+        layer: Any = connections[0] if connections else None
+        while layer is not None and not hasattr(layer, "_h11_state"):
+            layer = getattr(layer, "_connection", None)
+        return layer is not None and layer._h11_state.trailing_data == (b"", False)
+
+
+class Connections:
+    """The SDK's own connections, directly or through a proxy.
+
+    A write has a fresh connection. If the server closed an idle one just as a write is sent on it, the outcome of the
+    write would be unknown.
+    """
+
+    library: ModuleType = httpx
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        proxy: Secret | None = None,
+        verify: bool | ssl.SSLContext = True,
+        keepalive: float = 120.0,
+        backend: Any = None,
+    ) -> None:
+        if verify is True and base_url.startswith("http://") and proxy is None:
+            # A plain URL needs no certificates, and loading them takes longer than many scripts run.
+            verify = False
+        self._context = httpx.create_ssl_context(verify=verify, trust_env=False)
+        self._proxy = None if proxy is None else _proxy(proxy, self._context)
+        self.proxy_address = None if self._proxy is None else _address(self._proxy.url)
+        self._keepalive = keepalive
+        self._backend = backend
+        # The most recent connection is at the right end and reused first, so that the others expire at the left.
+        self._idle: deque[_Connection] = deque()
+        self._closed = False
+
+    async def send(self, native: Any, *, fresh: bool) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """Send a request; return the status, headers and body of its complete reply."""
+        if fresh or not self._idle:
+            connection = _Connection(self._context, self._proxy, self._keepalive, self._backend)
+        else:
+            connection = self._idle.pop()
+        is_good = False
+        try:
+            response = await connection.handle_async_request(native)
+            content = await _read(response)
+            with suppress(httpx.HTTPError):
+                await response.aclose()
+            is_good = not fresh and not self._closed and connection.is_clean(response)
+        finally:
+            if is_good:
+                await self._keep(connection)
+            else:
+                await _close(connection)
+        return response.status_code, response.headers.raw, content
+
+    async def _keep(self, connection: _Connection) -> None:
+        now = anyio.current_time()
+        connection.idle_since = now
+        self._idle.append(connection)
+        if len(self._idle) > _MAX_IDLE or self._idle[0].idle_since < now - self._keepalive:
+            await _close(self._idle.popleft())
+
+    async def aclose(self) -> None:
+        """Close idle connections now, and the others when their requests end."""
+        self._closed = True
+        while self._idle:
+            await _close(self._idle.pop())
+
+
+class CallersClient:
+    """Connections of a caller's client, with its transports, mounts and hooks, without its auth and redirects.
+
+    On asyncio each request has a task of its own, which a cancelled caller leaves behind: the pools of httpx 0.28 lose
+    a connection for good when a request is cancelled.
+    """
+
+    proxy_address = None
+
+    def __init__(self, client: HttpClient) -> None:
+        self.library = library_of(client)
+        self._client = client
+        self._tasks: set[Any] = set()
+
+    async def send(self, native: Any, *, fresh: bool) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """Send a request; return the status, headers and body of its complete reply."""
+        if self._client.is_closed:
+            raise ConfigurationError("the http_client is closed: keep it open for as long as the client that uses it")
+        if (trio := sys.modules.get("trio")) is not None and trio.lowlevel.in_trio_run():
+            return await self._exchange(native)
+        return await self._in_task(self._exchange(native))
+
+    async def _exchange(self, native: Any) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        try:
+            reply = await self._client.send(native, auth=None, follow_redirects=False, stream=True)
+            try:
+                content = _bounded(reply.content) if reply.is_stream_consumed else await _read(reply)
+            finally:
+                with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+                    await reply.aclose()
+        except self.library.HTTPStatusError as error:
+            # An event hook of the client raised because of the status.
+            reply = error.response
+            if not reply.is_error or getattr(reply, "_request", None) is not native:
+                # The reply to another request, which the hook made.
+                raise
+            content = _bounded(reply.content) if reply.is_stream_consumed else b""
+        return reply.status_code, reply.headers.raw, content
+
+    async def _in_task(self, work: Coroutine[Any, Any, T]) -> T:
+        import asyncio
+
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        # Without this, an error that no caller waits for any more would be logged at the end of the program.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(task)
+
+    async def aclose(self) -> None:
+        """Cancel the requests in flight. The client itself stays open."""
+        for task in [*self._tasks]:
+            task.cancel()
+        while self._tasks:
+            await anyio.lowlevel.checkpoint()
+
+
+def library_of(client: object) -> ModuleType:
+    """Return the HTTP library of a caller's client; `ConfigurationError` for any other object."""
+    for name in ("httpx", "httpx2"):
+        library = sys.modules.get(name)
+        if library is not None and isinstance(client, library.AsyncClient):
+            return library
+    raise ConfigurationError(
+        f"http_client must be an httpx.AsyncClient or an httpx2.AsyncClient, not {type(client).__name__}"
+    )
+
+
+# Replies
+
+
+async def _read(reply: Any) -> bytes:
+    """Read a reply to its end, decompressed and in bounded memory."""
+    body = bytearray()
+    chunks = aiter(reply.stream)
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > MAX_BODY:
+            # The library reads through nested generators, which would outlive the call. A cancellation ends them.
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await anext(chunks, None)
+            _bounded(bytes(body))
+    encoding = b",".join(value for name, value in reply.headers.raw if name.lower() == b"content-encoding")
+    layers = [layer for part in encoding.decode("latin-1").lower().split(",") if (layer := part.strip())]
+    match [layer for layer in layers if layer != "identity"]:
+        case []:
+            return bytes(body)
+        case ["gzip" | "x-gzip"]:
+            return _inflated(bytes(body))
+    raise DecodeError("the reply has an encoding that was not asked for")
+
+
+def _bounded(content: bytes) -> bytes:
+    if len(content) > MAX_BODY:
+        raise DecodeError(f"the reply is larger than {MAX_BODY:,} bytes")
+    return content
+
+
+def _inflated(data: bytes) -> bytes:
+    """Decompress gzip, of several members (RFC 1952, 2.2) and with padding, in bounded memory."""
+    body = b""
+    for _ in range(100):
+        member = zlib.decompressobj(16 + zlib.MAX_WBITS)
+        try:
+            # One byte more than the limit distinguishes a body that is too large from one that just fits.
+            body += member.decompress(data, MAX_BODY + 1 - len(body))
+        except zlib.error:
+            break
+        _bounded(body)
+        if not member.eof and data:
+            raise TransportError("the reply ended in the middle of its gzip stream")
+        data = member.unused_data.lstrip(b"\0")
+        if not data.startswith(b"\x1f\x8b"):
+            return body
+    raise DecodeError("the reply is declared as gzip, but is not valid gzip")
+
+
+# Requests
+
+
+def _encoded(name: str, value: str) -> tuple[bytes, bytes]:
+    """Encode a header that a middleware added."""
+    with suppress(UnicodeEncodeError):
+        if name and value.replace("\t", "").isprintable():
+            return name.encode("ascii"), value.encode("latin-1")
+    raise ConfigurationError(f"a middleware added a header {name!a} that cannot be sent: only printable Latin-1 can")
+
+
+@cache
+def _content_class(library: Any) -> type[Any]:
+    """Return a class of request bodies for a library, which accepts only subclasses of its own."""
+
+    class Content(library.ByteStream):  # type: ignore[misc]  # the library is known when it runs
+        def __init__(self, content: bytes) -> None:
+            super().__init__(content)
+            self._content = content
+
+        def __aiter__(self) -> AsyncIterator[bytes]:
+            return _Once(self._content)
+
+    return Content
+
+
+class _Once:
+    """Asynchronous iterator over one piece.
+
+    The library's own iterator is a generator: if sending fails it is not finished, and trio warns of that.
+    """
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self, piece: bytes) -> None:
+        self._pieces = [piece]
+
+    def __aiter__(self) -> _Once:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._pieces:
+            raise StopAsyncIteration
+        return self._pieces.pop()
+
+
+def _proxy(url: Secret, context: ssl.SSLContext) -> httpx.Proxy:
+    # Raised outside of the handler and without the URL, which may contain a password.
+    with suppress(ValueError, TypeError, httpx.InvalidURL):
+        proxy = httpx.Proxy(url.reveal())
+        if proxy.url.host and proxy.url.scheme in ("http", "https"):
+            return httpx.Proxy(url.reveal(), ssl_context=context if proxy.url.scheme == "https" else None)
+    raise ConfigurationError("proxy must be the URL of a proxy, such as http://proxy.example:3128")
+
+
+def proxy_secrets(url: Secret) -> list[Secret]:
+    """List the secrets of a proxy's URL: its password, plain and as sent in basic authentication."""
+    with suppress(ValueError, TypeError, httpx.InvalidURL):
+        auth = httpx.Proxy(url.reveal()).raw_auth
+        if auth is not None and auth[1]:
+            basic = base64.b64encode(b":".join(auth)).decode("ascii").rstrip("=")
+            return [Secret(auth[1].decode("utf-8", "replace")), Secret(basic)]
+    return []
+
+
+def _address(url: Any) -> str:
+    """Format host and port of a library's URL, an IPv6 address in brackets."""
+    # `url.host` is decoded: it differs for an international name, and fails for some that begin with xn--.
+    host, port = url.raw_host.decode("ascii"), url.port or {"http": 80, "https": 443}.get(url.scheme)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def _close(connection: Any) -> None:
+    """Close a connection, also under cancellation, and ignore errors."""
+    # Shielded, as the cancellation of the caller would end the closing too.
+    with suppress(Exception), anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+        await connection.aclose()
+
+
+# Errors
+
+
+def _explanation(error: Exception, names: set[str], server: str, proxy: str | None, call: Call) -> tuple[str, bool]:
+    """Return the message for a failure, and whether a retry cannot help."""
+    timeouts = call.limits.timeouts
+    peer = server if proxy is None else f"{server} through the proxy {proxy}"
+    if (reason := next(filter(None, map(_certificate_problem, _links(error))), None)) and "ConnectError" in names:
+        advice = "if its authority is a private one, load it into an ssl.SSLContext and pass that as verify="
+        return f"the certificate of {peer} is not accepted: {reason}; {advice}", True
+    if "ProxyError" in names:
+        status = str(error)[:3] if str(error)[:3].isdecimal() else ""
+        advice = "; put the proxy's user and password into its URL" if status == "407" else ""
+        answer = f": it answered {status}" if status else ""
+        permanent = bool(status) and int(status) < 500 and status not in ("408", "425", "429")
+        return f"the proxy {proxy} did not connect to {server}{answer}{advice}", permanent
+    if names & {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError"}:
+        return f"the HTTP library refused the request to {server}", True
+    sentences = {
+        "ConnectTimeout": f"no connection within {timeouts.connect:g} s to {peer}",
+        "ConnectError": f"no connection to {peer}{_reason(error)}",
+        "ReadTimeout": f"nothing came from {peer} for {timeouts.read:g} s",
+        "WriteTimeout": f"{peer} took nothing of the request for {timeouts.write:g} s",
+        "PoolTimeout": f"the http_client had no free connection for {server}",
+    }
+    broke = f"the connection to {peer} broke{_reason(error)}"
+    return next((sentence for name, sentence in sentences.items() if name in names), broke), False
+
+
+def _reason(error: BaseException) -> str:
+    """Return the system's reason for a failed connection."""
+    for link in _links(error):
+        if isinstance(link, socket.gaierror):
+            return ": no such host"
+        if isinstance(link, ssl.SSLError):
+            return ": the TLS handshake failed; is https:// right in the URL?"
+        if isinstance(link, OSError) and link.errno is not None and link.errno in errno.errorcode:
+            return f": {os.strerror(link.errno).lower()}"
+    return ""
+
+
+def _certificate_problem(error: BaseException) -> str:
+    # Some libraries keep only the text of OpenSSL's error.
+    found = re.search(r"certificate verify failed(?:: )?([^(]*)", str(error), re.IGNORECASE)
+    return getattr(error, "verify_message", "") or ("" if found is None else found[1].strip() or "not valid")
+
+
+def _links(error: BaseException) -> Iterator[BaseException]:
+    """Iterate over an error and its causes, which may be a ring."""
+    links = [error]
+    # The list grows while it is read.
+    for link in links:
+        yield link
+        following = link.exceptions if isinstance(link, BaseExceptionGroup) else ()
+        for one in (link.__cause__ or link.__context__, *following):
+            if one is not None and one not in links:
+                links.append(one)
+
+
+def _foreign(error: Exception) -> TransportError:
+    """Return the error for an exception that the HTTP library does not document.
+
+    Its text may show the request with its token, and is left out. A builtin type counts as a bug, and is not retried.
+    """
+    kind = type(error)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return TransportError(
+        f"the HTTP client failed with {kind.__module__}.{kind.__qualname__} in {Path(frame.filename).name}, line"
+        f" {frame.lineno}",
+        permanent=kind.__module__ == "builtins",
+    )

@@ -1,0 +1,347 @@
+"""Outcome of a call: what a failed attempt means, whether it is repeated, and the deadline above all."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import attrs
+from tenacity import AsyncRetrying, RetryCallState
+
+from freight_exchange.errors import (
+    APIStatusError,
+    AuthenticationError,
+    ConfigurationError,
+    DeadlineExceededError,
+    DecodeError,
+    FreightExchangeError,
+    OutcomeUnknownError,
+    RateLimitedError,
+    TransportError,
+)
+from freight_exchange.hooks import Retry as RetryEvent
+from freight_exchange.platform import clock
+from freight_exchange.transport.call import RequestKind
+from freight_exchange.transport.limits import MAX_WAIT
+from freight_exchange.transport.redact import redact_decode_error, reply_headers
+from freight_exchange.transport.replies import error_of, login_error, retry_after
+
+if TYPE_CHECKING:
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.options import RetryPolicy
+    from freight_exchange.transport.call import Call, Request, Response, Send
+    from freight_exchange.transport.redact import Redactor
+
+__all__ = ["Deadline", "Outcome", "Retry", "Rule", "rule_of"]
+
+_logger = logging.getLogger("freight_exchange.transport")
+
+Result = Callable[["Call", "Request"], Awaitable[object]]
+"""Sender that returns the result of a call."""
+
+_DENIALS = (TransportError, DecodeError, APIStatusError, DeadlineExceededError, ConfigurationError)
+"""Errors that claim that a call had no effect."""
+
+
+class FailedAttemptError(Exception):
+    """Failure of one attempt, which may be repeated: `error` is the reason."""
+
+    def __init__(self, error: FreightExchangeError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Outcome:
+    """Middleware that turns a reply into a result, or into a described and masked error.
+
+    A write that has begun to leave is in doubt until its reply shows its effect or its refusal, even after an error.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+
+    async def __call__(self, call: Call, request: Request, call_next: Send) -> object:
+        call.stopped = False
+        try:
+            response = await call_next(call, request)
+            if call.in_doubt and call.reply is None:
+                raise TransportError("a middleware answered for a write that has no reply")
+        except Exception as failure:  # noqa: BLE001  # a bug of a middleware too: the outcome of the write matters more
+            return self._failed(call, failure)
+        finally:
+            # After its middleware has returned, nothing of this attempt may be sent.
+            call.stopped = True
+        return self.result(call, response)
+
+    def result(self, call: Call, response: Response) -> object:
+        """Return the result in a reply."""
+        try:
+            wait = retry_after(response, wall=clock.wall_time())
+            map_error = login_error if call.kind is RequestKind.LOGIN else error_of
+            error: FreightExchangeError | None = map_error(response, self._redactor, wait=wait)
+            if error is not None and call.in_doubt and call.reply is not None and response is not call.reply:
+                # A middleware's answer proves nothing about a write: the network's own reply decides.
+                response = call.reply
+                error = error_of(response, self._redactor, wait=retry_after(response, wall=clock.wall_time()))
+                if error is None:
+                    raise TransportError("a middleware made an error of the reply")
+            if error is None:
+                return call.read(response)
+        except Exception as failure:  # noqa: BLE001  # as above
+            return self._failed(call, failure, response)
+        describe(error, call, self._redactor, response)
+        raise FailedAttemptError(error)
+
+    def _failed(self, call: Call, failure: Exception, response: Response | None = None) -> object:
+        """Raise the error for a failed attempt."""
+        if call.in_doubt and isinstance(failure, _DENIALS):
+            # The frames of the decoder contain the reply, which may repeat a token.
+            failure.__traceback__ = None
+            # Only this call's own state counts: the error may be a middleware's, about another call.
+            if not failure.settled:
+                describe(failure, call, self._redactor, response)
+            cause = None if failure.settled else failure
+            raise outcome_unknown(call, _sentence(failure), self._redactor, cause) from None
+        if call.in_doubt and not isinstance(failure, FreightExchangeError):
+            message = f"{type(failure).__name__} was raised after the request began to leave"
+            raise outcome_unknown(call, message, self._redactor) from failure
+        if isinstance(failure, FreightExchangeError) and not failure.settled:
+            if isinstance(failure, DeadlineExceededError):
+                describe(failure, call, self._redactor)
+                failure.settled = True
+            elif isinstance(failure, TransportError | DecodeError):
+                describe(failure, call, self._redactor, response)
+                raise FailedAttemptError(failure.with_traceback(None)) from None
+        raise failure
+
+
+def outcome_unknown(
+    call: Call, message: str, redactor: Redactor, cause: FreightExchangeError | None = None
+) -> OutcomeUnknownError:
+    """Make the error for a write that may have been carried out."""
+    error = OutcomeUnknownError(
+        f"{message}; whether it was carried out is not known",
+        write=call.write,
+        exchange=call.reconciler,
+        status=None if cause is None else cause.status,
+        body=None if cause is None else cause.body,
+    )
+    describe(error, call, redactor)
+    if cause is not None:
+        error.headers = cause.headers
+    error.settled = True
+    return error
+
+
+def _sentence(error: FreightExchangeError) -> str:
+    """Return the message, with the position in the reply if it has one."""
+    at_a_place = isinstance(error, DecodeError) and error.path != "$"
+    return f"{error.message} at {error.path}" if at_a_place else error.message
+
+
+def describe(error: FreightExchangeError, call: Call, redactor: Redactor, response: Response | None = None) -> None:
+    """Complete an error with the circumstances of its call and a masked excerpt of the reply."""
+    error.method, error.call_id = call.method, call.call_id
+    if isinstance(error, DecodeError):
+        error.request_path = call.path
+        redact_decode_error(error, redactor)
+    else:
+        error.path = call.path
+    error.attempts = call.sends
+    error.token_refused = call.replays > 0
+    error.elapsed = anyio.current_time() - call.started
+    if response is not None:
+        is_login = call.kind is RequestKind.LOGIN
+        error.status = response.status
+        error.headers = reply_headers(response.headers, redactor, login=is_login)
+        # The reply to a login contains a token that is not known yet, and cannot be masked.
+        if error.body is None and not is_login:
+            error.body = redactor.excerpt(response.content)
+
+
+@attrs.frozen
+class Rule:
+    """Consequence of a failed attempt: how many `attempts` the call may have, and what the next one costs.
+
+    If the write `is_in_doubt`, it may have been carried out, so there is no other attempt, ever.
+    """
+
+    attempts: int = 1
+    wait: float = 0.0
+    is_in_doubt: bool = False
+    cost: int = 14
+
+
+_STOP: Final = Rule()
+_DOUBT: Final = Rule(is_in_doubt=True)
+_THROTTLED_COST: Final = 5
+
+
+def rule_of(error: FreightExchangeError, kind: RequestKind, policy: RetryPolicy) -> Rule:
+    """Return the rule for a failed attempt: the whole retry matrix."""
+    is_read, is_write = kind is RequestKind.READ, kind is RequestKind.WRITE
+    many, once = policy.attempts, min(2, policy.attempts)
+    if is_write and not policy.trust_refusals and isinstance(error, AuthenticationError | RateLimitedError):
+        return _DOUBT
+    match error:
+        case TransportError(permanent=True):
+            # The request cannot be sent: a certificate that is not valid, for example.
+            return _DOUBT if is_write and not error.unsent else _STOP
+        case TransportError(unsent=True):
+            return Rule(many)
+        case RateLimitedError(retry_after=None):
+            return Rule(many, wait=1.0, cost=_THROTTLED_COST) if is_read else _STOP
+        case RateLimitedError(retry_after=float() as wait):
+            if wait > MAX_WAIT:
+                return _STOP
+            return Rule(many if is_read else once, wait=wait, cost=_THROTTLED_COST)
+        case APIStatusError(status=int() as status) if 400 <= status < 500 and status != 408:
+            return _STOP
+        case APIStatusError(status=int() as status) if 200 <= status < 400:
+            # A redirect, or a refusal of the token with a status of success.
+            return _DOUBT if is_write and status >= 300 else _STOP
+    if is_write:
+        return _DOUBT
+    if isinstance(error, DecodeError):
+        return Rule(once) if is_read else _STOP
+    wait = getattr(error, "retry_after", None) or 0.0
+    return Rule(many if is_read else once, wait=wait) if wait <= MAX_WAIT else _STOP
+
+
+class Retry:
+    """Middleware that repeats an attempt if its rule, the deadline and the client's budget allow it.
+
+    The budget is a token bucket, so that retries do not make an outage worse: with 500 tokens, a thousand calls that
+    all fail are at most 1,035 requests.
+    """
+
+    def __init__(self, hooks: Hooks, redactor: Redactor, budget: int) -> None:
+        self._hooks = hooks
+        self._redactor = redactor
+        self._budget = self._tokens = budget
+
+    async def __call__(self, call: Call, request: Request, call_next: Result) -> object:
+        # Without tenacity, which takes a tenth of the time of a call that succeeds at once.
+        try:
+            result = await call_next(call, request)
+        except FailedAttemptError as failed:
+            first = failed
+        else:
+            self._earn(call)
+            return result
+        # Outside of the handler, so that no later error has the first one as its context.
+        error, rule = first.error, _STOP
+
+        async def attempt() -> object:
+            number = retrying.statistics["attempt_number"]
+            if number == 1:
+                raise first
+            return await call_next(call, attrs.evolve(request, attempt=number))
+
+        def retry(state: RetryCallState) -> bool:
+            nonlocal error, rule
+            failure = state.outcome.exception() if state.outcome is not None else None
+            if not isinstance(failure, FailedAttemptError):
+                return False
+            error = failure.error
+            rule = rule_of(error, call.kind, call.limits.retries)
+            return state.attempt_number < rule.attempts and self._tokens >= rule.cost
+
+        def wait(state: RetryCallState) -> float:
+            policy = call.limits.retries
+            doubled = min(policy.cap, policy.base * 2.0 ** min(state.attempt_number - 1, 60))
+            # Never earlier than asked, but with jitter: otherwise all clients would come back in the same second.
+            return rule.wait + random.random() * (doubled if not rule.wait else min(1.0, max(doubled, 0.1 * rule.wait)))
+
+        def stop(state: RetryCallState) -> bool:
+            return state.upcoming_sleep >= call.ends_at - anyio.current_time()
+
+        async def announce(state: RetryCallState) -> None:
+            self._tokens -= rule.cost
+            delay, number = state.upcoming_sleep, call.sends
+            _logger.info("%s; retrying in %.2f s (call %s)", error, delay, call.call_id)
+            if self._hooks:
+                event = RetryEvent(
+                    method=call.method, path=call.path, number=number, delay=delay, error=error, call_id=call.call_id
+                )
+                await self._hooks.emit(event)
+            call.reset()
+
+        retrying = AsyncRetrying(
+            retry=retry, wait=wait, stop=stop, before_sleep=announce, sleep=anyio.sleep, reraise=True
+        )
+        with suppress(FailedAttemptError):
+            result = await retrying(attempt)
+            self._earn(call)
+            return result
+        raise _settled(call, error, self._redactor)
+
+    def _earn(self, call: Call) -> None:
+        # Calls that all fail may need logins meanwhile.
+        if call.kind is not RequestKind.LOGIN:
+            self._tokens = min(self._budget, self._tokens + 1)
+
+
+class Deadline:
+    """Middleware that cancels the call when its deadline has passed, or when its client is closed."""
+
+    def __init__(self, outcome: Outcome, redactor: Redactor) -> None:
+        self._outcome = outcome
+        self._redactor = redactor
+        self.running: dict[anyio.CancelScope, int] = {}
+        """Scopes of the running calls, with the tasks that they run in."""
+        self.is_closed = False
+
+    async def __call__(self, call: Call, request: Request, call_next: Result) -> object:
+        with anyio.CancelScope(deadline=call.ends_at) as scope:
+            self.running[scope] = anyio.get_current_task().id
+            try:
+                if call.ends_at > anyio.current_time():
+                    return await call_next(call, request)
+            finally:
+                call.stopped = True
+                del self.running[scope]
+        if call.reply is not None:
+            # The reply came in time, but hooks delayed it.
+            try:
+                return self._outcome.result(call, call.reply)
+            except FailedAttemptError as failed:
+                last = failed.error
+            raise _settled(call, last, self._redactor)
+        if self.is_closed:
+            message = "the client was closed during the call"
+            error: FreightExchangeError = TransportError(message, permanent=True, unsent=not call.began)
+        else:
+            message = f"the deadline of {call.limits.deadline:g} s has passed"
+            error = DeadlineExceededError(f"{message}{call.queue}; nothing took effect")
+            error.login_pending = call.waits_for_login
+        if call.in_doubt:
+            raise outcome_unknown(call, f"{message} after the request began to leave", self._redactor)
+        describe(error, call, self._redactor)
+        error.settled = True
+        raise error
+
+    async def aclose(self, seconds: float) -> None:
+        """Cancel the running calls and wait for their ends, except for a call whose hook closes the client."""
+        self.is_closed = True
+        own = anyio.get_current_task().id
+        for scope, task in self.running.items():
+            if task != own:
+                scope.cancel()
+        with anyio.move_on_after(seconds, shield=True):
+            # Polled, as an event would cost every call.
+            while any(task != own for task in self.running.values()):  # noqa: ASYNC110
+                await anyio.sleep(0.001)
+
+
+def _settled(call: Call, error: FreightExchangeError, redactor: Redactor) -> FreightExchangeError:
+    """Return the error of a call whose last attempt failed: in doubt, or without effect."""
+    if rule_of(error, call.kind, call.limits.retries).is_in_doubt:
+        return outcome_unknown(call, error.message, redactor, error)
+    call.reset()
+    error.settled = True
+    return error

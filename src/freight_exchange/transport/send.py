@@ -1,0 +1,330 @@
+"""Send path: the layers of a call, and the transport that composes and owns them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import anyio
+import anyio.lowlevel
+import attrs
+
+from freight_exchange import wire
+from freight_exchange.base import NO_HEADERS
+from freight_exchange.errors import ConfigurationError, DeadlineExceededError, FreightExchangeError
+from freight_exchange.hooks import Attempt, CallInfo
+from freight_exchange.platform import clock
+from freight_exchange.transport.call import Call, Limits, Request, RequestKind, Response, Send, new_call_id
+from freight_exchange.transport.limits import Brake, Slots
+from freight_exchange.transport.network import CallersClient, Connections, Network, proxy_secrets
+from freight_exchange.transport.redact import Redactor, Secret, filter_logs, reply_headers
+from freight_exchange.transport.retry import Deadline, Outcome, Retry
+from freight_exchange.transport.token import Grant, Token
+
+if TYPE_CHECKING:
+    import ssl
+
+    from freight_exchange.errors import Reconciler
+    from freight_exchange.hooks import Hooks
+    from freight_exchange.models import User, Write
+    from freight_exchange.transport.call import Middleware
+    from freight_exchange.transport.token import Credentials
+    from freight_exchange.transport.token_file import TokenFile
+
+__all__ = ["Transport"]
+
+T = TypeVar("T")
+_logger = logging.getLogger("freight_exchange.transport")
+
+_CLOSE_TIMEOUT = 5.0
+_LAST_RECORD_TIMEOUT = 1.0
+
+
+@attrs.define(kw_only=True, eq=False, repr=False, slots=False)
+class Transport:
+    """Transport of a client: sends each call through the layers, outermost first.
+
+    `Deadline` ends the call in time; `Retry` repeats what is safe to repeat; `Outcome` makes a reply a result, or a
+    masked error; the user's middleware; `Token` attaches the token; `Report` tells log and hooks; `Brake` and `Slots`
+    limit what is sent; `Network` sends it. Before `open`, `backend` may replace httpcore's, for exchanges in memory.
+    """
+
+    base_url: str
+    credentials: Credentials
+    hooks: Hooks
+    retry_tokens: int
+    login_limits: Limits
+    max_connections: int
+    max_writes: int
+    keepalive: float
+    middleware: tuple[Middleware, ...] = ()
+    proxy: Secret | None = None
+    verify: bool | ssl.SSLContext = True
+    http_client: Any = None
+    token_store: TokenFile | None = None
+    redactor: Redactor = attrs.field(init=False, factory=Redactor)
+    user: User | None = attrs.field(init=False, default=None)
+    backend: Any = attrs.field(init=False, default=None)
+    _loop: object = attrs.field(init=False, default=None)
+    _is_closed: bool = attrs.field(init=False, default=False)
+
+    @property
+    def was_opened(self) -> bool:
+        """`True` once it has been opened."""
+        return self._loop is not None
+
+    async def open(self) -> None:
+        """Make the layers; nothing is sent yet."""
+        if self._loop is not None:
+            raise ConfigurationError(
+                f"this client is {'closed: make a new one' if self._is_closed else 'open already'}"
+            )
+        self._loop = anyio.lowlevel.current_token()
+        redactor = self.redactor
+        filter_logs()
+        if self.http_client is None:
+            if self.proxy is not None:
+                # A proxy may repeat its password in its answer, which httpcore logs.
+                for secret in proxy_secrets(self.proxy):
+                    redactor.add(secret)
+            self._connections: Connections | CallersClient = Connections(
+                self.base_url,
+                proxy=self.proxy,
+                verify=self.verify,
+                keepalive=self.keepalive,
+                backend=self.backend,
+            )
+        else:
+            self._connections = CallersClient(self.http_client)
+        if self.token_store is None:
+            self._token = Token(self.hooks, self.credentials, self._log_in)
+        else:
+            # Imported here: most programs share no login.
+            from freight_exchange.transport.token_file import SharedLogin
+
+            # Half of the time limit is for waiting, and the other half for a login of this process.
+            seconds = self.login_limits.deadline / 2
+            shared = SharedLogin(self.token_store, self.base_url, self._log_in, self._adopt, seconds)
+            self._token = Token(self.hooks, self.credentials, shared, shared.refuse)
+        outcome = Outcome(redactor)
+        self._deadline = Deadline(outcome, redactor)
+        above = [
+            self._deadline,
+            Retry(self.hooks, redactor, self.retry_tokens),
+            outcome,
+            *map(_guarded, self.middleware),
+        ]
+        report, brake = Report(self.hooks, redactor), Brake()
+        reads = Slots(self.max_connections, "connections", "max_connections")
+        writes = Slots(self.max_writes, "slots for writes", "max_writes")
+        network = Network(self.base_url, self._connections, redactor)
+        # The reply to a login delays logins only, in `Token`. Writes share the pool of a caller's client with reads.
+        below = {
+            RequestKind.LOGIN: [report, reads],
+            RequestKind.READ: [self._token, report, brake, reads],
+            RequestKind.WRITE: [self._token, report, brake, writes, *([] if self.http_client is None else [reads])],
+        }
+        self._chains = {kind: _chain([*above, *layers], network) for kind, layers in below.items()}
+
+    def _check_open(self) -> None:
+        if self._loop is None:
+            raise ConfigurationError(
+                "this client was not entered yet: use it within `async with FreightExchange(...) as exchange:`"
+            )
+        if self._is_closed:
+            raise ConfigurationError("this client is closed: make a new one")
+        self._check_loop()
+
+    def _check_loop(self) -> None:
+        if anyio.lowlevel.current_token() != self._loop:
+            raise ConfigurationError(
+                "this client was entered on another event loop: enter one client for each loop that uses it"
+            )
+
+    async def call(
+        self,
+        kind: RequestKind,
+        method: str,
+        path: str,
+        read: Callable[[Response], T],
+        limits: Limits,
+        *,
+        content: bytes | None = None,
+        params: tuple[tuple[str, str], ...] = (),
+        write: Write | None = None,
+        exchange: Reconciler | None = None,
+        started: float | None = None,
+        call_id: str | None = None,
+    ) -> T:
+        """Send a request until it succeeds, its retries are used up or its deadline, from `started` on, has passed."""
+        self._check_open()
+        call = Call(
+            kind=kind,
+            method=method,
+            path=path,
+            read=read,
+            limits=limits,
+            started=anyio.current_time() if started is None else started,
+            call_id=call_id or new_call_id(),
+            write=write,
+            reconciler=exchange,
+        )
+        request = Request(
+            method=method, path=path, kind=kind, content=content, params=params, call_id=call.call_id, write=write
+        )
+        # The body of a login contains the password, which a traceback with locals would show.
+        del content
+        send = self._chains[kind]
+        if limits.instruments:
+            info = CallInfo(base_url=self.base_url, method=method, path=path, call_id=call.call_id, write=write)
+            with limits.instruments.call(info):
+                return cast("T", await send(call, request))
+        return cast("T", await send(call, request))
+
+    async def log_in(self, deadline: float) -> None:
+        """Log in, unless there is a token."""
+        self._check_open()
+        began = anyio.current_time()
+        with anyio.move_on_after(deadline) as scope:
+            await self._token.obtain()
+        if scope.cancelled_caught:
+            error = DeadlineExceededError(
+                f"the deadline of {deadline:g} s passed before the login ended",
+                method="POST",
+                path="login",
+                elapsed=anyio.current_time() - began,
+            )
+            error.settled = True
+            raise error
+
+    def reset_login(self) -> None:
+        """Allow a login with credentials that the service rejected before."""
+        if self._loop is not None:
+            self._token.reset()
+
+    async def aclose(self) -> None:
+        """Cancel running calls and close the SDK's own connections, even if the caller is cancelled."""
+        if self._loop is None or self._is_closed:
+            self._loop, self._is_closed = self._loop or object(), True
+            return
+        self._check_loop()
+        self._is_closed = True
+        await self._deadline.aclose(_CLOSE_TIMEOUT)
+        with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+            await self._connections.aclose()
+
+    async def _log_in(self, email: str, password: Secret) -> Grant:
+        """Obtain a token (service document, 4.1)."""
+        self.redactor.add(password)
+
+        def read(response: Response) -> Grant:
+            login = wire.decode_login(wire.parse(response.content), wall=clock.wall_time())
+            token = Secret(login.token)
+            # Known before any error about the rest of the reply is raised.
+            self.redactor.add_token(token)
+            raw = wire.mask_user(login.raw, self.redactor.value)
+            self.user = wire.decode_user(raw)
+            return Grant(token=token, lifetime=login.lifetime, user=raw)
+
+        return await self.call(
+            RequestKind.LOGIN,
+            "POST",
+            "login",
+            read,
+            self.login_limits,
+            # Not a variable, as a traceback with locals would show the password.
+            content=wire.encode_credentials(email, password.reveal()),
+        )
+
+    def _adopt(self, grant: Grant, password: Secret) -> None:
+        """Use the login of another process, whose secrets a reply may repeat."""
+        self.redactor.add(password)
+        self.redactor.add_token(grant.token)
+        self.user = wire.decode_user(grant.user)
+
+
+class Report:
+    """Middleware that reports each attempt to log and hooks, after its connection is free again."""
+
+    def __init__(self, hooks: Hooks, redactor: Redactor) -> None:
+        self._hooks = hooks
+        self._redactor = redactor
+
+    async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
+        began = anyio.current_time()
+        try:
+            response = await call_next(call, request)
+        except FreightExchangeError as error:
+            await self._report(call, began, error=error)
+            raise
+        except anyio.get_cancelled_exc_class():
+            if call.in_doubt:
+                with anyio.move_on_after(_LAST_RECORD_TIMEOUT, shield=True):
+                    await self._report(call, began, abandoned=True)
+            raise
+        # Before the hooks: if they outlast the deadline, `Deadline` finds the reply here.
+        call.reply = response
+        await self._report(call, began, response=response)
+        return response
+
+    async def _report(
+        self,
+        call: Call,
+        began: float,
+        *,
+        error: FreightExchangeError | None = None,
+        response: Response | None = None,
+        abandoned: bool = False,
+    ) -> None:
+        if not (self._hooks or abandoned or _logger.isEnabledFor(logging.DEBUG)):
+            return
+        headers = NO_HEADERS
+        if response is not None and self._hooks:
+            headers = reply_headers(response.headers, self._redactor, login=call.kind is RequestKind.LOGIN)
+        attempt = Attempt(
+            method=call.method,
+            path=call.path,
+            number=call.sends if call.handed else 0,
+            status=getattr(response or error, "status", None),
+            elapsed=anyio.current_time() - began,
+            error=error,
+            abandoned=abandoned,
+            may_have_taken_effect=call.in_doubt,
+            write=call.write,
+            call_id=call.call_id,
+            headers=headers,
+        )
+        if abandoned:
+            _logger.warning(
+                "a write whose caller was cancelled has ended, and may have taken effect: %s; to find out,"
+                " await exchange.reconcile(attempt.write)",
+                attempt,
+            )
+        else:
+            _logger.debug("%s", attempt)
+        await self._hooks.emit(attempt)
+
+
+def _guarded(layer: Middleware) -> Callable[..., Awaitable[Response]]:
+    """Make a user's middleware a layer. What it changes of a request does not change the call."""
+    name = str(getattr(layer, "__qualname__", type(layer).__qualname__))
+
+    async def guarded(call: Call, request: Request, call_next: Send) -> Response:
+        answer: object = layer(request, partial(call_next, call))
+        response = await answer if isinstance(answer, Awaitable) else answer
+        if not isinstance(response, Response):
+            raise ConfigurationError(
+                f"the middleware {name} must be async and return a Response, not {type(response).__name__}"
+            )
+        return response
+
+    return guarded
+
+
+def _chain(layers: Sequence[Any], send: Any) -> Any:
+    """Wrap a sender in layers, the first outermost."""
+    for layer in reversed(layers):
+        send = partial(layer, call_next=send)
+    return send

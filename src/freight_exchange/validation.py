@@ -1,0 +1,272 @@
+"""Checks of arguments before anything is sent.
+
+Each check takes a value and the name of its field or argument. It returns the value in the form in which it is used,
+or raises a `ValidationError` that names the field.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+import attrs
+
+from freight_exchange.base import FrozenMapping, ValidationError
+from freight_exchange.words import Word
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+Number: TypeAlias = Decimal | int | float | str
+"""Types of an amount or a measure. A float is read as its `repr`, of 15 digits at most: more are a rounding error."""
+
+MAX_WINDOW: Final = timedelta(days=5)
+"""The maximum of `secondsSinceUpdate` (service document, 8)."""
+
+_MAX_EXPONENT: Final = 30
+_MAX_DIGITS: Final = 60
+NUMERAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+"""A number as text, as forms and the service write it."""
+
+Choice = TypeVar("Choice", bound=Word)
+T = TypeVar("T")
+
+
+def checked(check: Callable[[Any, str], object], **options: Any) -> Any:
+    """Declare a field of a draft or filter with its check, which is called with the argument and the field's name."""
+    converter: Any = attrs.Converter(lambda value, field: check(value, field.name), takes_field=True)
+    return attrs.field(converter=converter, **options)
+
+
+def initialize(draft: Any, arguments: Mapping[str, object]) -> None:
+    """Set the fields of a draft or filter, whose `__init__` states the types that it takes; the fields check them."""
+    draft.__attrs_init__(**{field.name: arguments[field.name] for field in attrs.fields(type(draft)) if field.init})
+
+
+def optional(check: Callable[[object, str], T]) -> Callable[[object, str], T | None]:
+    """Return the check of a field that may be missing."""
+    return lambda value, field: None if value is None else check(value, field)
+
+
+def amount(value: object, field: str) -> Decimal:
+    """Return a positive, finite number as an exact `Decimal`."""
+    checked = number(value, field)
+    if checked <= 0:
+        raise ValidationError(f"{field} must be greater than zero, not {_describe(value)}", field=field)
+    return checked
+
+
+def number(value: object, field: str) -> Decimal:
+    """Return a finite number as an exact `Decimal`."""
+    return _number(value, field, field)
+
+
+def rates(value: object, field: str = "rates") -> Mapping[str, Decimal]:
+    """Return itemised fees by name. A fee may be zero, or negative for a discount."""
+    if not isinstance(value, Mapping):
+        raise ValidationError(f"{field} must map fee names to amounts, not {_describe(value)}", field=field)
+    fees: dict[str, Decimal] = {}
+    for name, fee in value.items():
+        if not isinstance(name, str) or not name.strip():
+            raise ValidationError(f"{field} needs a name for each fee, not {_describe(name)}", field=field)
+        fee_name = text(name, field)
+        fees[fee_name] = _number(fee, f"{field}[{fee_name!r}]", field)
+    return FrozenMapping(fees)
+
+
+def identifier(value: object, field: str) -> int:
+    """Return the index of a record, a positive `int`. Text is refused, since it is usually a reference code."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**63:
+        raise ValidationError(f"{field} must be a positive integer, not {_describe(value)}", field=field)
+    return int(value)
+
+
+count = identifier
+"""Check of a number of things."""
+
+
+def window_seconds(since: timedelta | None = None, field: str = "since") -> int:
+    """Return seconds since the last update, rounded up; by default five days, the maximum of the service."""
+    if since is None:
+        since = MAX_WINDOW
+    if not isinstance(since, timedelta):
+        raise ValidationError(f"{field} must be a timedelta, not {_describe(since)}", field=field)
+    if since <= timedelta(0):
+        raise ValidationError(f"{field} must be longer than zero, not {since}", field=field)
+    if since > MAX_WINDOW:
+        raise ValidationError(f"{field} must be at most five days, which is all that the service lists", field=field)
+    return -(-since // timedelta(seconds=1))
+
+
+def enum_member(value: object, choices: type[Choice], field: str) -> Choice:
+    """Return a member of an enum, given itself or by its word in any case."""
+    # A member of another enum is refused: it may have the same word with another meaning.
+    if isinstance(value, choices) or (isinstance(value, str) and not isinstance(value, Word)):
+        with contextlib.suppress(ValueError):
+            return choices(value)
+    words = ", ".join(repr(member.value) for member in choices)
+    raise ValidationError(f"{field} must be one of {words}, not {_describe(value)}", field=field)
+
+
+def member_of(choices: type[Choice]) -> Callable[[object, str], Choice]:
+    """Return the check for a member of an enum."""
+    return lambda value, field: enum_member(value, choices, field)
+
+
+def text(value: object, field: str, *, allow_empty: bool = False) -> str:
+    """Return text that can be sent as UTF-8 and is not blank, unless that is allowed."""
+    if not isinstance(value, str):
+        raise ValidationError(f"{field} must be text, not {_describe(value)}", field=field)
+    if not allow_empty and not value.strip():
+        raise ValidationError(f"{field} must not be empty", field=field)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        message = f"{field} holds half a character (a lone surrogate), which cannot be sent"
+        raise ValidationError(message, field=field) from None
+    return str(value)
+
+
+def notes(value: object, field: str = "notes") -> str | None:
+    """Return text that may be empty or missing."""
+    return None if value is None else text(value, field, allow_empty=True)
+
+
+def incoterm(value: object, field: str = "incoterm") -> str:
+    """Return three ASCII letters in upper case. Unknown Incoterms are accepted, since new ones are published."""
+    if (word := three_letters(value)) is None:
+        raise ValidationError(f"{field} must be three letters such as 'FOB', not {_describe(value)}", field=field)
+    return word
+
+
+def three_letters(value: object) -> str | None:
+    """Return three ASCII letters in upper case, as Incoterms and currency codes are; `None` for other values."""
+    return value.upper() if isinstance(value, str) and re.fullmatch("[A-Za-z]{3}", value) else None
+
+
+def boolean(value: object, field: str) -> bool:
+    """Return a `bool`; the service's own 0 and 1 are accepted."""
+    if value is True or value is False:
+        return value
+    if isinstance(value, int) and value in {0, 1}:
+        return bool(value)
+    raise ValidationError(f"{field} must be True or False, not {_describe(value)}", field=field)
+
+
+def naive_datetime(value: object, field: str) -> datetime:
+    """Return a `datetime` without a zone, as the service compares and stores it."""
+    time = _datetime(value, field)
+    if time.tzinfo is not None:
+        raise ValidationError(f"{field} must have no zone: give the wall time, without tzinfo", field=field)
+    return time
+
+
+def zoned_datetime(value: object, zone: ZoneInfo, field: str) -> datetime:
+    """Return the time in the zone: a naive value is the zone's wall time, an aware one is converted.
+
+    An ambiguous wall time is the earlier one; the later one is refused, since the service's times have no offset.
+    A time that a clock change skips is kept, as the service accepts it.
+    """
+    time = _datetime(value, field)
+    if time.tzinfo is None:
+        return time.replace(tzinfo=zone, fold=0)
+    try:
+        zoned = time.astimezone(zone)
+        earlier = zoned.replace(fold=0).astimezone(UTC)
+        later = zoned.astimezone(UTC)
+    except OverflowError:
+        raise ValidationError(f"{field} is beyond the calendar in the route's zone", field=field) from None
+    if later > earlier:
+        raise ValidationError(
+            f"{field} is in an hour that a clock change repeats, and would be read as an hour earlier", field=field
+        )
+    return zoned
+
+
+def timezone(value: object, field: str = "timezone") -> ZoneInfo:
+    """Return the zone with this name."""
+    name = text(value, field)
+    zone = find_zone(name)
+    if zone is None:
+        raise ValidationError(
+            f"{field} must be the name of a known time zone such as 'Asia/Hong_Kong', not {_describe(name)}",
+            field=field,
+        )
+    return zone
+
+
+# Cached, since the search for a missing zone reads the file system, and would do so for each record of a listing.
+@lru_cache(maxsize=1024)
+def find_zone(name: str) -> ZoneInfo | None:
+    """Return the zone with this name, or `None` if this system has none."""
+    # Imported here, as only routes need it.
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        # OSError for a folder ("Asia"), ValueError for a path outside of the zones' folder.
+        return None
+
+
+def _datetime(value: object, field: str) -> datetime:
+    # pandas' NaT is a `datetime` too, and equals nothing, not even itself.
+    if not isinstance(value, datetime) or value != value:
+        raise ValidationError(f"{field} must be a datetime, not {_describe(value)}", field=field)
+    if type(value) is datetime:
+        return value
+    # A subclass, as pandas' Timestamp, may have more digits than a second has.
+    time = value.time().replace(tzinfo=value.tzinfo, fold=value.fold)
+    return datetime.combine(date(value.year, value.month, value.day), time)
+
+
+def _number(value: object, label: str, field: str) -> Decimal:
+    number = _decimal(value)
+    if number is None or not number.is_finite():
+        raise ValidationError(f"{label} must be a number such as 1840.50, not {_describe(value)}", field=field)
+    _, digits, exponent = number.as_tuple()
+    if isinstance(value, float) and float(rounded := f"{value:.15g}") != value:
+        # More digits than a float holds exactly: 0.1 + 0.2 would be sent as 0.30000000000000004.
+        raise ValidationError(
+            f"{label} is the float {value!r}, which has a rounding error: round it, for example to {rounded},"
+            " or give a Decimal",
+            field=field,
+        )
+    if (
+        number.adjusted() > _MAX_EXPONENT
+        or (number and number.adjusted() < -_MAX_EXPONENT)
+        or abs(int(exponent)) > _MAX_DIGITS
+        or len(digits) > _MAX_DIGITS
+    ):
+        raise ValidationError(f"{label} is out of range: {_describe(value)}", field=field)
+    return number
+
+
+def _decimal(value: object) -> Decimal | None:
+    if isinstance(value, float):
+        # `repr` has the digits that the author wrote: 1840.1, and not 1840.0999...
+        return Decimal(float.__repr__(value))
+    if isinstance(value, Decimal | int) and not isinstance(value, bool):
+        return Decimal(value)
+    if isinstance(value, str) and NUMERAL.fullmatch(value.strip()):
+        with contextlib.suppress(InvalidOperation):
+            return Decimal(value.strip())
+    return None
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, Decimal):
+        description = str(value)
+    elif value is None or isinstance(value, (bool, float, str)):
+        description = repr(value)
+    elif isinstance(value, int):
+        # Python cannot write integers of thousands of digits.
+        description = repr(value) if abs(value) < 10**30 else "a huge integer"
+    else:
+        description = f"a {type(value).__name__}"
+    return description if len(description) <= 60 else f"{description[:57]}..."

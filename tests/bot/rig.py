@@ -1,0 +1,242 @@
+"""Shared helpers of the bot's tests: bots, faults, waits, and processes that can be killed."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+
+from freight_exchange import Bot, BotStatus, FreightExchange
+from freight_exchange.bot.status import Doubt
+from freight_exchange.models import Bid
+from freight_exchange.store import Store
+from freight_exchange.testing import FAULTS, Cargo, Sandbox, Trial
+
+INTERVAL = 30
+HOUR = 3600
+DAY = 24 * HOUR
+SETTLE = timedelta(seconds=5)
+SELDOM = timedelta(minutes=5)
+"""Interval of bots that run for virtual hours: each scan costs CPU."""
+LOGGER = "freight_exchange.bot"
+OFFER = "quote/submitoffer"
+BIDS = "quote/bid"
+CURRENCIES = "currency"
+AMOUNT = "1840.50"
+
+UNANSWERED = "reset_after_processing"
+"""Fault: the offer is accepted, and no reply comes."""
+UNPROCESSED = "reset_after_send"
+"""Fault: the offer is not accepted, and the client cannot know that."""
+
+
+def new_bot(store: Store | None, **options: Any) -> Bot:
+    """Make a bot with a backfill, short intervals and a short settle time."""
+    defaults: dict[str, Any] = {"start": "backfill", "interval": timedelta(seconds=INTERVAL), "settle": SETTLE}
+    return Bot(store=store, **{**defaults, **options})
+
+
+def offers(*, amount: Any = AMOUNT, currency: Any = 840, **terms: Any) -> Callable[..., Awaitable[None]]:
+    """Make a handler that makes an offer."""
+
+    async def offer(request: Any, ctx: Any) -> None:
+        await ctx.offer(amount=amount, currency=currency, **terms)
+
+    return offer
+
+
+def offering_bot(store: Store | None, called: list[int] | None = None, **options: Any) -> Bot:
+    """Make a bot that offers `AMOUNT` on each new request, and appends the index of each call to `called`."""
+    bot = new_bot(store, **options)
+
+    @bot.on_new
+    async def quote(request: Any, ctx: Any) -> None:
+        if called is not None:
+            called.append(request.index)
+        await ctx.offer(amount=AMOUNT, currency=840)
+
+    return bot
+
+
+def bot_with_client(store: Store | None, exchange: FreightExchange) -> Bot:
+    """Make a bot that offers, with a client of its own."""
+    bot = Bot(exchange, store=store, start="backfill", interval=timedelta(seconds=INTERVAL), settle=SETTLE)
+    bot.on_new(offers())
+    return bot
+
+
+def bidding_bot(store: Store | None, *, settle: timedelta = SETTLE, **options: Any) -> tuple[Bot, list[Bid]]:
+    """Make a bot that offers `AMOUNT` on each new request, and return it with the list of its bids.
+
+    `options` are options of the handler.
+    """
+    bot, bids = new_bot(store, settle=settle), list[Bid]()
+
+    @bot.on_new(**options)
+    async def quote(request: Any, ctx: Any) -> None:
+        bids.append(await ctx.offer(amount=AMOUNT, currency=840))
+
+    return bot, bids
+
+
+def other(origin: str = "Hong Kong", **fields: Any) -> Cargo:
+    """Make a cargo with another origin."""
+    return Cargo(origin=origin, **fields)
+
+
+def strike(sandbox: Sandbox, name: str, path: str | None = OFFER, **how: Any) -> None:
+    """Arm the faults of a name at a path."""
+    sandbox.strike(*FAULTS[name](path=path, **how))
+
+
+def approve(sandbox: Sandbox, index: int) -> None:
+    """Select the first offer on a request, as its shipper."""
+    sandbox.exchange.select(sandbox.audit_log.offers_on(index)[0].offer.index, sandbox.now())
+
+
+@contextmanager
+def blind(sandbox: Sandbox, path: str = BIDS, name: str = "unavailable_forever") -> Iterator[None]:
+    """Fail each request to a path during the block."""
+    strike(sandbox, name, path, times=None)
+    try:
+        yield
+    finally:
+        sandbox.exchange.faults.clear()
+
+
+def amounts_on(sandbox: Sandbox, index: int) -> list[str]:
+    """Return the amounts of all offers that the exchange took on a request."""
+    return [str(record.offer.amount) for record in sandbox.audit_log.offers_on(index)]
+
+
+def sent(sandbox: Sandbox) -> int:
+    """Count the offers that reached the exchange, taken or not."""
+    return len(sandbox.audit_log.calls_to("POST", OFFER))
+
+
+def messages(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
+    """Return the bot's log messages of a level."""
+    return [record.getMessage() for record in caplog.records if record.name == LOGGER and record.levelno == level]
+
+
+async def eventually(condition: Callable[[], object], within: timedelta = timedelta(hours=1)) -> None:
+    """Wait for a condition; the wait ends at most 1 % late."""
+    began = anyio.current_time()
+    with anyio.fail_after(within.total_seconds()):
+        while not condition():  # noqa: ASYNC110 - the condition has no event
+            await anyio.sleep(max(0.1, (anyio.current_time() - began) / 100))
+
+
+async def run_until_idle(sandbox: Sandbox, bot: Bot) -> BotStatus:
+    """Run a bot until it is idle, and return its status at that time."""
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        return trial.status
+
+
+async def parked(bot: Bot, trial: Trial) -> Doubt:
+    """Wait until an offer is parked, and return it."""
+    await eventually(lambda: trial.status.parked)
+    (doubt,) = await bot.doubts()
+    return doubt
+
+
+@attrs.define
+class Calls:
+    """Calls of handlers: their names, requests, attempts and times, and how many ran at once."""
+
+    calls: list[tuple[str, int | None, int]] = attrs.field(factory=list)
+    times: list[float] = attrs.field(factory=list)
+    most: int = 0
+    most_of_one: int = 0
+    _running: list[int | None] = attrs.field(factory=list)
+
+    @asynccontextmanager
+    async def working(self, name: str, ctx: Any, index: int | None) -> AsyncIterator[None]:
+        """Record a call that lasts for the block."""
+        self.calls.append((name, index, ctx.attempt))
+        self.times.append(anyio.current_time())
+        self._running.append(index)
+        self.most = max(self.most, len(self._running))
+        self.most_of_one = max(self.most_of_one, *(self._running.count(one) for one in self._running))
+        try:
+            yield
+        finally:
+            self._running.remove(index)
+
+    def note(self, name: str, ctx: Any, index: int | None) -> None:
+        """Record a call."""
+        self.calls.append((name, index, ctx.attempt))
+        self.times.append(anyio.current_time())
+
+    def of(self, name: str) -> list[tuple[int | None, int]]:
+        """Return the requests and attempts of the calls of a name."""
+        return [(index, attempt) for called, index, attempt in self.calls if called == name]
+
+    def pauses(self) -> Sequence[float]:
+        """Return the seconds between calls."""
+        return [later - earlier for earlier, later in pairwise(self.times)]
+
+
+class Killed(BaseException):
+    """Simulated death of a process. No code handles it."""
+
+
+class Process:
+    """Simulated process of a bot, which a handler can kill. Nothing is durable afterwards."""
+
+    def __init__(self) -> None:
+        self.is_dead = False
+
+    def kill(self) -> None:
+        self.is_dead = True
+        raise Killed
+
+    def visit(self, _: str) -> None:
+        if self.is_dead:
+            raise Killed
+
+    async def run(self, sandbox: Sandbox, bot: Bot) -> None:
+        """Run a bot until it is stopped or killed."""
+        try:
+            await bot.serve(exchange=sandbox.client(), failpoints=self.visit)
+        except* Killed:
+            pass
+
+
+async def supervised(sandbox: Sandbox, new_bot: Callable[[Process], Bot], *, seconds: float) -> int:
+    """Run bots one after another, each in a separate process, for some seconds, and count the killed ones."""
+    deaths = 0
+    until = anyio.current_time() + seconds
+    while True:
+        process = Process()
+        bot = new_bot(process)
+        async with anyio.create_task_group() as tasks:
+
+            async def stop_in_the_end(bot: Bot) -> None:
+                await anyio.sleep_until(until)
+                bot.stop()
+
+            tasks.start_soon(stop_in_the_end, bot)
+            await process.run(sandbox, bot)
+            tasks.cancel_scope.cancel()
+        if not process.is_dead:
+            return deaths
+        deaths += 1
+        await anyio.sleep(1)
+
+
+async def ignore_cancellation(seconds: float) -> None:
+    """Ignore a cancellation for some seconds."""
+    with contextlib.suppress(BaseException):  # ignores the cancellation of any backend
+        await anyio.sleep(HOUR)
+    with anyio.CancelScope(shield=True):
+        await anyio.sleep(seconds)

@@ -1,0 +1,79 @@
+"""Seam of the tests: they reach the packages by what the reference documents, so that the code behind it can move."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+
+from tests.repo.test_docs import PUBLIC
+from tools.pages import ROOT
+
+FOLDERS = ("contract", "calls", "sandbox", "browser", "model", "crash", "watch", "bot", "fleet", "store")
+SANDBOX = {
+    "freight_sandbox",
+    *(f"freight_sandbox.{name}" for name in ("board", "faults", "journal", "memory", "server", "wire")),
+}
+PURE = {"freight_exchange.walk", "freight_sandbox.codec", "freight_sandbox.service"}
+"""Modules without I/O that tests may reach by name."""
+# Tests of statements and of the ledger reach these by name: the store's reference machine, and steps of a doubt.
+INNER = ("freight_exchange.store.", "freight_exchange.bot.", "freight_exchange.feed.")
+# A watcher whose clocks run faster than the machine's needs the clock itself.
+EXCEPTIONS = {"freight_exchange.platform.clock", "_shared", "_feed_parts"}
+# Of named tuples, and of trio, whose order of tasks a seed must repeat.
+FOREIGN = {"_exit", "_replace", "_asdict", "_r", "_ALLOW_DETERMINISTIC_SCHEDULING"}
+TREES = {path: ast.parse(path.read_text()) for name in FOLDERS for path in (ROOT / "tests" / name).rglob("*.py")}
+
+
+def imports_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield each imported module of the packages with the name that is imported from it, if any."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("freight_"):
+                yield from ((module, each.name) for each in names)
+            case ast.Import(names=names):
+                yield from ((each.name, "") for each in names if each.name.startswith("freight_"))
+
+
+def private_of(tree: ast.AST, own: set[str]) -> Iterator[str]:
+    """Yield the private attributes that are used and are not defined by the tests themselves."""
+    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    yield from (name for name in names - own if name.startswith("_") and not name.startswith("__"))
+
+
+def defined_in(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Attribute(attr=name, value=ast.Name(id="self" | "cls")) | ast.Name(id=name, ctx=ast.Store()):
+                yield name
+
+
+def findings_in(name: str, tree: ast.AST) -> list[str]:
+    known = {*PUBLIC} | SANDBOX | PURE | EXCEPTIONS
+    found: list[str] = []
+    for module, imported in imports_of(tree):
+        public = getattr(importlib.import_module(module), "__all__", [imported])
+        if f"{module}.".startswith(INNER):
+            continue
+        if module not in known or (imported and imported not in public and f"{module}.{imported}" not in known):
+            found.append(f"{name}: {module} {imported}")
+    return found
+
+
+def test_tests_import_documented_names_only() -> None:
+    assert [finding for path, tree in TREES.items() for finding in findings_in(str(path), tree)] == []
+
+
+def test_tests_use_no_private_attribute_of_the_packages() -> None:
+    known = {name for tree in TREES.values() for name in defined_in(tree)} | FOREIGN | EXCEPTIONS
+    assert {path: used for path, tree in TREES.items() if (used := {*private_of(tree, known)})} == {}
+
+
+def test_reach_behind_the_seam_is_found() -> None:
+    assert findings_in("x", ast.parse("from freight_exchange.paging import Page")) == [
+        "x: freight_exchange.paging Page"
+    ]
+    assert findings_in("x", ast.parse("from freight_exchange import settings")) == ["x: freight_exchange settings"]
+    assert [*private_of(ast.parse("sandbox.exchange._orders"), set())] == ["_orders"]
