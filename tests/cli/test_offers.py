@@ -48,7 +48,7 @@ def test_unknown_offer_is_not_found(shipper: Shell, command: str) -> None:
 def test_offers_are_compared_in_one_currency(shipper: Shell) -> None:
     result = shipper("offers", "compare", "1", "--to", "EUR", "--rate", "usd=0.9")
     (row,) = result.rows
-    assert (row["RANK"], row["OFFER"], row["TOTAL EUR"], row["OFFERED"]) == ("1", "5001", "1656.45", "1840.50 USD")
+    assert (row["RANK"], row["OFFER"], row["TOTAL"], row["OFFERED"]) == ("1", "5001", "1656.45", "1840.50 USD")
     (comparison,) = shipper("offers", "compare", "1", "--to", "USD", "--json").objects
     assert comparison["offers"][0]["total"] == "1840.50"
 

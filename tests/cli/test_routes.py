@@ -75,8 +75,8 @@ def test_new_timezone_keeps_local_times(shell: Shell) -> None:
     result = shell(*update, typed="n\n")
     assert result.status == Status.USAGE
     assert (
-        f"Change route {index}: departure 2036-02-03 06:00 HKT to 2036-02-04 05:00 CET,"
-        " timezone Asia/Hong_Kong to Europe/Berlin,"
+        f"Change route {index}: timezone Asia/Hong_Kong to Europe/Berlin,"
+        " departure 2036-02-03 06:00 HKT to 2036-02-04 05:00 CET,"
         " cy_cutoff 2036-02-01 17:00 HKT to 2036-02-01 17:00 CET,"
         " cfs_cutoff 2036-01-31 12:00 HKT to 2036-01-31 12:00 CET? [y/N]:"
     ) in result.err

@@ -1,4 +1,4 @@
-"""Tests of tables, records, JSON, CSV and the live view, as a terminal, a pipe or a file shows them."""
+"""Tests of tables, records, JSON, CSV and progress, as a terminal, a pipe or a file shows them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import re
 import subprocess
 from pathlib import Path
 
-import attrs
 import pytest
 from tests.cli.harness import SUBMIT, TIMEOUT, Shell, finish, locate_program, open_terminal, render_screen, start
 
-from freight_exchange.cli.run import Status
 from freight_sandbox import FAULTS, Cargo
 
 LISTS = {"requests": "12.800 W/M", "bids": "1840.50 USD", "routes": "2030-01-11 10:00 CET", "offers": "1840.50 USD"}
@@ -118,7 +116,7 @@ def test_file_of_csv_opens_in_a_spreadsheet(shell: Shell) -> None:
     assert not shell("requests", "list", "--csv").out.startswith("\ufeff")
 
 
-# Progress and the live view
+# Progress
 
 
 def test_slow_listing_shows_transient_progress(shell: Shell) -> None:
@@ -129,42 +127,3 @@ def test_slow_listing_shows_transient_progress(shell: Shell) -> None:
         assert terminal.process.wait(TIMEOUT) == 0
     assert "records read: 0" in output
     assert "records read" not in render_screen(output)
-
-
-def test_watch_into_a_pipe_shows_progress_of_the_first_scan(shell: Shell) -> None:
-    shell.exchange.profile = attrs.evolve(shell.exchange.profile, rows_clamp=1)
-    for _ in range(8):
-        shell.publish()
-    result = shell("requests", "watch", "--start", "backfill", "--count", "8", typed="")
-    assert result.status == 0
-    assert result.out.count("Ceramic tiles") == 8
-    assert re.search("pages read: [1-9]", result.err)
-
-
-def test_watch_on_a_terminal_runs_until_ctrl_c(shell: Shell) -> None:
-    shell.publish()
-    with open_terminal(("requests", "watch", "--start", "backfill", "--interval", "1s")) as terminal:
-        output = terminal.read_until("Ceramic tiles")
-        shell.publish(Cargo(commodityname="[red]Batteries\x1b]0;owned\x07"))
-        output += terminal.read_until("Batteries")
-        output += terminal.read_until("2 shown")
-        terminal.type(b"\x03")
-        assert terminal.process.wait(TIMEOUT) == Status.INTERRUPTED
-        rest = terminal.read_rest()
-    assert "Error" not in rest
-    assert "live · all seen up to " in output
-    assert "[red]Batteries\\x1b]0;owned\\x07" in render_screen(output)
-    assert "\x1b]0;" not in output
-
-
-def test_status_line_fits_a_narrow_terminal(shell: Shell) -> None:
-    shell.publish()
-    with open_terminal(("requests", "watch", "--start", "backfill", "--interval", "1s"), columns=30) as terminal:
-        output = terminal.read_until("live")
-        terminal.type(b"\x03")
-        output += terminal.read_rest()
-    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output).replace("\r", "\n").splitlines()
-    status_lines = [line.removesuffix("^C") for line in lines if line.startswith(("live", "priming"))]
-    assert status_lines
-    assert max(map(len, status_lines)) <= 30
-    assert terminal.process.returncode == Status.INTERRUPTED
