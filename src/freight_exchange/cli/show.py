@@ -289,6 +289,8 @@ class Out:
         from freight_exchange import to_dict
 
         match value:
+            case None:
+                return None
             case Decimal():
                 return str(value)
             case datetime():
