@@ -43,7 +43,7 @@ def test_program_has_exactly_these_commands() -> None:
         "offers list", "offers watch", "offers export", "offers get",
         "offers approve", "offers decline", "bids list", "bids submit", "routes list",
         "requests watch", "offers compare", "tariff check",
-        "routes get", "routes create", "routes update", "carriers", "currencies", "sandbox", "demo", "bot run",
+        "routes get", "routes create", "routes update", "carriers", "currencies", "sandbox", "bot run",
         "bot status", "bot backup", "bot dead list", "bot dead replay",
         "bot dead drop", "bot doubts list", "bot doubts resolve", "bot gaps list",
         "bot gaps ack", "explain", "store copy",
@@ -91,7 +91,7 @@ def test_help_describes_each_option(path: tuple[str, ...]) -> None:
 
 def test_all_commands_print_json_except_those_that_run_something() -> None:
     without = {path for path, command in COMMANDS.items() if not any("--json" in one.opts for one in command.params)}
-    assert without == {("demo",), ("bot", "run"), ("offers", "export")}
+    assert without == {("bot", "run"), ("offers", "export")}
 
 
 def test_no_option_takes_a_password() -> None:

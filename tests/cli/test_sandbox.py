@@ -222,18 +222,3 @@ def test_shown_url_is_one_that_the_sdk_accepts(
     assert f"export FREIGHT_EXCHANGE_URL={for_programs} " in out
     assert (", with the name of your proxy:\n" in out) == ("PROXY" in for_programs)
     assert ("From other machines the SDK accepts only https" in err) == (url != here or "PROXY" in for_programs)
-
-
-def test_demo_shows_a_trade_and_leaves_no_files(shell: Shell) -> None:
-    result = shell("demo")
-    assert (result.status, result.err) == (0, "")
-    steps = [line.partition(" | ")[2] for line in result.out.splitlines() if " | " in line]
-    assert steps[1:] == [
-        "logged in as Sylvia Ship",
-        "publishes request 1: 20 pallets of ceramic tiles, Hong Kong to Long Beach",
-        "has heard of it, and offers USD 599.04, valid 14 days",
-        "approves it, and sees who made it: Fergus Forward",
-        "hears of the selection: call Sylvia Ship <shipper@demo.example>",
-        "has 1 request and 1 offer",
-    ]
-    assert list(shell.home.iterdir()) == []

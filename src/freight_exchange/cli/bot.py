@@ -19,6 +19,7 @@ import click
 
 import freight_exchange
 from freight_exchange.cli import options as opt
+from freight_exchange.cli.client import Command, Group
 from freight_exchange.cli.run import Failure, Status, confirm, run, warn
 from freight_exchange.cli.show import Out, counted, csv_columns, text_of
 from freight_exchange.errors import ValidationError
@@ -40,7 +41,7 @@ _STATES: Final = {
 }
 
 
-@click.group(cls=opt.Group)
+@click.group(cls=Group)
 def bot() -> None:
     """Run a bot, and manage its store.
 
@@ -63,7 +64,7 @@ def _ask(question: str, out: Out) -> None:
 # Run
 
 
-@bot.command("run")
+@bot.command("run", prints_json=False)
 @click.argument("target", metavar="MODULE:BOT")
 @opt.choice("--backend", ["asyncio", "trio"], "Async library that runs the bot.")
 @opt.choice("--log-format", ["text", "json"], "Format of the log on standard error; json: an object per line.")
@@ -180,7 +181,6 @@ def _log_as_json() -> None:
     help="End with status 69 unless the bot runs, has covered the last MINUTES (15), and needs no person: for cron.",
 )
 @opt.store
-@opt.as_json
 def status(store: str, name: str | None, check: float | None, out: Out) -> None:
     """Show the status of a bot, as recorded in its file or database.
 
@@ -223,10 +223,9 @@ def _status_lines(report: StoreStatus) -> Iterator[tuple[str, object]]:
     yield "gaps", f"{len(report.gaps)} not acknowledged" if report.gaps else None
 
 
-@click.command(cls=opt.Command)
+@click.command(cls=Command)
 @click.argument("index", type=opt.index)
 @opt.store
-@opt.as_json
 def explain(index: int, store: str, name: str | None, out: Out) -> None:
     """Show what a bot did with request INDEX.
 
@@ -265,7 +264,6 @@ def explain(index: int, store: str, name: str | None, out: Out) -> None:
 def _add_list(group: click.Group, record: str, method: str, noun: str, help: str) -> None:
     @group.command("list", help=f"{help}\n\n$ bot {group.name} list --store bot.db")
     @opt.store
-    @opt.as_json
     @opt.as_csv
     def command(store: str, name: str | None, out: Out) -> None:
         records = getattr(_open(store, name), method)()
@@ -289,7 +287,6 @@ def _add_change(verb: str, done: str, help: str) -> None:
     @click.option("--all", "every", is_flag=True, help="All dead letters.")
     @opt.store
     @opt.yes
-    @opt.as_json
     def command(store: str, name: str | None, event: int | None, handler: str | None, every: bool, out: Out) -> None:
         if every == (event is not None) or (event is None) != (handler is None):
             raise click.UsageError("give the EVENT and the HANDLER of one dead letter, or --all")
@@ -331,7 +328,6 @@ _add_list(doubts, "Doubt", "doubts", "offers in doubt", _PARKED)
 @click.option("--offer", type=opt.index, help="The offer of another that you approved or declined.")
 @opt.store
 @opt.yes
-@opt.as_json
 def resolve(store: str, name: str | None, request: int, taken: bool | None, out: Out, **key: Any) -> None:
     """Record whether the service took an offer in doubt.
 
@@ -368,7 +364,6 @@ _add_list(gaps, "Gap", "gaps", "gaps", _GAPS)
 @gaps.command
 @opt.store
 @opt.yes
-@opt.as_json
 def ack(store: str, name: str | None, out: Out) -> None:
     """Acknowledge the gaps, after you have checked their requests.
 
@@ -384,7 +379,6 @@ def ack(store: str, name: str | None, out: Out) -> None:
 @bot.command
 @click.argument("target", metavar="FILE")
 @opt.store
-@opt.as_json
 def backup(store: str, name: str | None, target: str, out: Out) -> None:
     """Copy the file of a bot into the new FILE, at any time. A database is backed up with pg_dump.
 
@@ -396,7 +390,7 @@ def backup(store: str, name: str | None, target: str, out: Out) -> None:
     out.result(f"Copied {store} to {target}.", {"file": target})
 
 
-@click.group(cls=opt.Group)
+@click.group(cls=Group)
 def store() -> None:
     """Move a bot into the database of a fleet.
 
@@ -409,7 +403,6 @@ def store() -> None:
 @click.argument("database", metavar="URL")
 @click.option("--name", help="Name of the bot, if the file has several.")
 @opt.yes
-@opt.as_json
 def copy(file: str, database: str, name: str | None, out: Out) -> None:
     """Copy the bot of FILE into the empty database at URL.
 

@@ -18,7 +18,7 @@ import click
 
 from freight_exchange import cargo
 from freight_exchange.cli import options as opt
-from freight_exchange.cli.login import connect, resolve, with_client
+from freight_exchange.cli.client import Command, Group, connect, resolve
 from freight_exchange.cli.run import Failure, Status
 from freight_exchange.cli.show import Out, collect, text_of, warn_of_doubts
 from freight_exchange.errors import NotFoundError, ValidationError
@@ -84,13 +84,12 @@ _EXAMPLES: Final = (
 """Rows of the template: cells, days until the arrival, further cells."""
 
 
-@click.command("import", cls=opt.Command)
+@click.command("import", cls=Command)
 @click.argument("file", required=False)
 @click.option("--check", is_flag=True, help="Check the file only. Nothing is sent, and no login is needed.")
 @click.option("--template", is_flag=True, help="Print a file to begin with, whose examples arrive in a few weeks.")
 @opt.past
 @opt.yes
-@opt.as_json
 @click.pass_obj
 def import_(options: opt.Options, /, file: str | None, check: bool, template: bool, past: bool, out: Out) -> None:
     """Publish the requests of a CSV file, each row once.
@@ -158,10 +157,9 @@ def import_(options: opt.Options, /, file: str | None, check: bool, template: bo
 # Export and comparison of offers
 
 
-@click.command(cls=opt.Command)
+@click.command(cls=Command, prints_json=False)
 @click.argument("requests", type=opt.index, nargs=-1, metavar="[REQUEST]...")
 @click.option("--csv/--json", "as_csv", default=True, help="Rows of CSV, with a header (default), or lines of JSON.")
-@with_client
 async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: bool) -> None:
     """Export the offers on your requests for a spreadsheet.
 
@@ -194,12 +192,10 @@ async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: 
             out.json(row)
 
 
-@click.command(cls=opt.Command)
+@click.command(cls=Command)
 @click.argument("request", type=opt.index)
 @click.option("--to", required=True, metavar="CODE", help="The currency to compare in, such as USD.")
 @opt.pairs("CODE", "Exchange rate: value of 1 CODE in the currency of --to, such as EUR=1.08. May be repeated.")
-@opt.as_json
-@with_client
 async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Mapping[str, str], out: Out) -> None:
     """Rank the offers on one of your requests in one currency.
 
@@ -222,7 +218,7 @@ async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Ma
 # Tariffs
 
 
-@click.group(cls=opt.Group)
+@click.group(cls=Group)
 def tariff() -> None:
     """Check a tariff in a CSV file."""
 
@@ -232,7 +228,6 @@ def tariff() -> None:
 @opt.weight(required=True)
 @click.option("--requests", "reads_requests", is_flag=True, help="Show the quotes for the open requests.")
 @opt.limit
-@opt.as_json
 @click.pass_obj
 def check(options: opt.Options, /, file: str, reads_requests: bool, limit: int | None, out: Out) -> None:
     """Read the tariff in FILE, and show what it would quote. Nothing is sent.

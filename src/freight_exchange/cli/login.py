@@ -1,269 +1,27 @@
-"""Credentials and client of a command, and the commands `login`, `logout` and `whoami`.
-
-Credentials come from options, the environment and a saved login. `login` asks for the rest. A profile is a saved login
-with a name of its own: with one, the saved account comes before that of the environment.
-"""
+"""Commands `login`, `logout` and `whoami`."""
 
 from __future__ import annotations
 
-import functools
-import logging
 import os
-import re
-import secrets
 import tempfile
-import warnings
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING
 
-import attrs
 import click
 
 import freight_exchange
 from freight_exchange.cli import options as opt
-from freight_exchange.cli.run import Failure, Status, is_interactive, not_printed, run, warn
+from freight_exchange.cli.client import EMAIL, Command, connect, path_of, profile_of, resolve
+from freight_exchange.cli.run import warn
 from freight_exchange.cli.show import Out, text_of
-from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError
-from freight_exchange.options import DEFAULT_DEADLINE
+from freight_exchange.errors import ConfigurationError
 from freight_exchange.platform.text import clean
 
 if TYPE_CHECKING:
-    from freight_exchange import FreightExchange, Request, Response, TokenFile, User
-    from freight_exchange.hooks import Event
-
-T = TypeVar("T")
-
-_URL, _EMAIL, _PASSWORD = (f"FREIGHT_EXCHANGE_{name}" for name in ("URL", "EMAIL", "PASSWORD"))
-_TOKEN_FILE: Final = "FREIGHT_EXCHANGE_TOKEN_FILE"
-_REPORTED_ELSEWHERE: Final = ("login failed", "a write whose caller was cancelled")
+    from freight_exchange import FreightExchange, User
 
 
-@attrs.frozen
-class Credentials:
-    """Service and account of a command. Without a password, the saved login in `store` is enough."""
-
-    url: str
-    email: str
-    password: str | None = attrs.field(repr=False)
-    store: TokenFile | None
-
-
-def resolve(options: opt.Options, *, new_file: Path | None = None) -> Credentials:
-    """Take the credentials from options, environment and saved login.
-
-    For a new login, which `new_file` keeps, missing values are asked for. Otherwise the error names the command.
-    """
-    logger = logging.getLogger("freight_exchange")
-    if all(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
-        # `-v` has not added one.
-        logger.addHandler(_WarningHandler(logging.WARNING))
-    profile = _profile(options)
-    variables = {name: os.environ.get(name) or None for name in (_URL, _EMAIL, _PASSWORD)}
-    url, email = options.url, options.email
-    if not profile:
-        url, email = url or variables[_URL], email or variables[_EMAIL]
-    file, saved = None, None
-    try:
-        file = freight_exchange.TokenFile(_path(options))
-        saved = file.read()
-    except ConfigurationError:
-        # Only a saved login needs the file, which has no place without a home directory.
-        if new_file or not (url and email and variables[_PASSWORD]):
-            raise
-    if saved is not None:
-        url = url or saved.base_url
-        email = email or (saved.account if saved.base_url == _normalized(url) else None)
-    password = variables[_PASSWORD]
-    if new_file:
-        url = url or variables[_URL] or _ask("URL of the service", f"no URL: give --url or set {_URL}")
-        email = email or variables[_EMAIL] or _ask("Email", f"no account: give --email or set {_EMAIL}")
-    if variables[_EMAIL] not in (None, email) and (profile or is_interactive()):
-        # It belongs to another account, and a wrong password may lock this one.
-        password = None
-    if new_file and url and email:
-        password = password or _ask(f"Password of {email}", f"no password: set {_PASSWORD}", hidden=True)
-        return Credentials(url, email, password, freight_exchange.TokenFile(new_file))
-    is_saved = saved is not None and (saved.base_url, saved.account) == (_normalized(url or ""), email)
-    if not url or not email or not (password or (saved and is_saved and saved.is_fresh())):
-        command = f"freight-exchange{f' --profile {profile}' if profile else ''} login"
-        error: Exception = ConfigurationError(f"not logged in: run `{command}`")
-        if is_saved:
-            error = AuthenticationError(f"the saved login has expired: run `{command}`")
-        elif saved is not None:
-            error.add_note(f"The saved login is that of {saved.account} at {saved.base_url}.")
-        error.add_note(f"In a program, set {_URL}, {_EMAIL} and {_PASSWORD} instead.")
-        raise error
-    is_kept = is_saved or options.token_file or os.environ.get(_TOKEN_FILE)
-    return Credentials(url, email, password, file if is_kept else None)
-
-
-def _profile(options: opt.Options) -> str | None:
-    profile = options.profile or os.environ.get("FREIGHT_EXCHANGE_PROFILE") or None
-    if profile is not None and not re.fullmatch(r"[\w-]+", profile):
-        raise ConfigurationError(f"the name of a profile has letters, digits, - and _ only, not {profile!r}")
-    if profile is not None and options.token_file:
-        raise ConfigurationError("give --profile or --token-file: each names a saved login")
-    return profile
-
-
-def _path(options: opt.Options) -> Path:
-    """Return the path of the saved login."""
-    import platformdirs
-
-    profile, given = _profile(options), options.token_file or os.environ.get(_TOKEN_FILE)
-    if given and not profile:
-        return Path(given)
-    try:
-        folder = platformdirs.user_state_path("freight-exchange", appauthor=False)
-    except RuntimeError:
-        raise ConfigurationError("there is no home directory for the saved login: give --token-file a path") from None
-    return folder / (f"login-{profile}.json" if profile else "login.json")
-
-
-def _normalized(url: str) -> str:
-    return url.strip().rstrip("/")
-
-
-def _ask(question: str, problem: str, *, hidden: bool = False) -> str:
-    if not is_interactive():
-        raise ConfigurationError(f"{problem}; there is no terminal to ask on")
-    answer: str = click.prompt(question, hide_input=hidden, err=True)
-    return answer
-
-
-class _WarningHandler(logging.Handler):
-    """Handler that prints the SDK's warnings to standard error."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if not record.msg.startswith(_REPORTED_ELSEWHERE):
-            warn(f"Warning: {clean(record.getMessage())}")
-
-
-# The client
-
-
-def connect(
-    options: opt.Options,
-    work: Callable[[FreightExchange], Awaitable[T]],
-    *,
-    credentials: Credentials | None = None,
-    lookup: str | None = None,
-) -> T:
-    """Run `work` with a client and return its result.
-
-    `lookup` is the command that shows what it has written; the report of an unknown outcome names it.
-    """
-    from freight_exchange.hooks import Attempt
-
-    credentials = credentials or resolve(options)
-    writes: list[Attempt] = []
-
-    def note(event: Event) -> None:
-        if isinstance(event, Attempt) and event.may_have_taken_effect:
-            writes.append(event)
-
-    client = _client(credentials, options, note)
-
-    async def main() -> T:
-        async with client as exchange:
-            return await work(exchange)
-
-    in_doubt = [f"Check with `freight-exchange {lookup}` in a minute, before you send it again."] if lookup else []
-    try:
-        return run(main)
-    except FreightExchangeError as error:
-        if error.method is not None:
-            error.add_note(f"The service is {credentials.url}, the account {credentials.email}.")
-        for sentence in in_doubt if error.may_have_taken_effect else ():
-            error.add_note(sentence)
-        raise
-    except KeyboardInterrupt:
-        if not writes:
-            raise
-        message = "interrupted in flight: the service may or may not have taken it"
-        raise Failure(message, Status.OUTCOME_UNKNOWN, *in_doubt) from None
-    except OSError as error:
-        # The client raises no OSError for a failed write, so this write was answered.
-        if not writes:
-            raise
-        raise not_printed(error, f"See it with `freight-exchange {lookup}`, and do not send it again.") from None
-
-
-def with_client(work: Any = None, *, lookup: str | None = None, shows_prices: bool = False) -> Callable[..., Any]:
-    """Decorate a command, which receives a client as its first argument.
-
-    `lookup` is the command that shows what it writes, with names of its arguments in braces. If it shows prices, the
-    codes of currencies are read first: after a write, a failure would look like the write's own.
-    """
-    if work is None:
-        return functools.partial(with_client, lookup=lookup, shows_prices=shows_prices)
-
-    @click.pass_obj
-    def command(options: opt.Options, /, **arguments: Any) -> None:
-        async def main(exchange: FreightExchange) -> None:
-            if shows_prices:
-                await arguments["out"].read_codes(exchange)
-            await work(exchange, **arguments)
-
-        connect(options, main, lookup=lookup and lookup.format(**arguments))
-
-    return functools.update_wrapper(command, work)
-
-
-def _client(credentials: Credentials, options: opt.Options, hook: Callable[[Event], None]) -> FreightExchange:
-    pairs = (part.partition("=") for part in (options.addresses or "").split(","))
-    addresses: Any = {name.strip(): address.strip() for name, _, address in pairs} if options.addresses else None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        client = freight_exchange.FreightExchange(
-            credentials.url,
-            email=credentials.email,
-            # Never sent: `_refuse_login` stops the login.
-            password=credentials.password or secrets.token_urlsafe(),
-            token_store=credentials.store,
-            deadline=options.timeout or DEFAULT_DEADLINE,
-            get_parameters=options.get_parameters,
-            addresses=addresses,
-            currency_field=options.currency_field,
-            carrier_field=options.carrier_field,
-            proxy=options.proxy,
-            verify=True if options.ca_file is None else _ssl_context(options.ca_file),
-            trust_env=True,
-            middleware=[_refuse_login] if credentials.password is None else [],
-            hooks=[hook],
-        )
-    for warning in caught:
-        warn(f"Warning: {clean(str(warning.message))}")
-    return client
-
-
-def _ssl_context(ca_file: str) -> Any:
-    """Create a context that trusts the authorities of a file and those of the system."""
-    import ssl
-
-    context = ssl.create_default_context()
-    try:
-        context.load_verify_locations(ca_file)
-    except OSError as error:
-        reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
-        raise ConfigurationError(f"--ca-file {ca_file} cannot be read: {reason}") from None
-    return context
-
-
-async def _refuse_login(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Refuse logins: middleware of a client that has a saved login and no password."""
-    if request.path == "login":
-        message = "the saved login has expired: run `freight-exchange login`"
-        raise AuthenticationError(message, method=request.method, path=request.path)
-    return await call_next(request)
-
-
-# Commands
-
-
-@click.command(cls=opt.Command)
-@opt.as_json
+@click.command(cls=Command)
 @click.pass_obj
 def login(options: opt.Options, /, out: Out) -> None:
     """Log in, and stay logged in.
@@ -274,7 +32,7 @@ def login(options: opt.Options, /, out: Out) -> None:
     $ --url https://host/api login
     $ --profile shipper login
     """
-    path = _path(options)
+    path = path_of(options)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # The old login stays until the new one has succeeded.
@@ -284,15 +42,14 @@ def login(options: opt.Options, /, out: Out) -> None:
             Path(folder, path.name).replace(path)
     except OSError as error:
         raise ConfigurationError(f"the login cannot be saved in {path.parent}: {error.strerror}") from None
-    if os.environ.get(_EMAIL, credentials.email) not in ("", credentials.email) and not _profile(options):
-        warn(f"{_EMAIL} names {clean(os.environ[_EMAIL])}: later commands use it unless --email is given.")
+    if os.environ.get(EMAIL, credentials.email) not in ("", credentials.email) and not profile_of(options):
+        warn(f"{EMAIL} names {clean(os.environ[EMAIL])}: later commands use it unless --email is given.")
     names = " ".join(filter(None, (user.first_name, user.middle_name, user.last_name)))
     sentence = f"Logged in as {text_of(names or user.email or 'an unnamed user')} at {text_of(credentials.url)}."
     out.result(sentence, {"url": credentials.url, "user": user})
 
 
-@click.command(cls=opt.Command)
-@opt.as_json
+@click.command(cls=Command)
 @click.pass_obj
 def logout(options: opt.Options, /, out: Out) -> None:
     """Forget the saved login.
@@ -301,13 +58,12 @@ def logout(options: opt.Options, /, out: Out) -> None:
 
     $ logout
     """
-    existed = freight_exchange.TokenFile(_path(options)).forget()
+    existed = freight_exchange.TokenFile(path_of(options)).forget()
     sentence = "The login is forgotten." if existed else "There was no login to forget."
     out.result(sentence, {"forgotten": existed})
 
 
-@click.command(cls=opt.Command)
-@opt.as_json
+@click.command(cls=Command)
 @click.pass_obj
 def whoami(options: opt.Options, /, out: Out) -> None:
     """Show who is logged in, and where.

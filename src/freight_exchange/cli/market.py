@@ -14,7 +14,7 @@ import click
 from freight_exchange import models, validation
 from freight_exchange.cli import files
 from freight_exchange.cli import options as opt
-from freight_exchange.cli.login import with_client
+from freight_exchange.cli.client import Command, Group
 from freight_exchange.cli.run import Failure, Status, warn
 from freight_exchange.cli.show import Out, collect, counted, csv_columns, price_of, text_of, units_of, warn_of_doubts
 from freight_exchange.errors import BadRequestError
@@ -46,7 +46,7 @@ def _state(help: str, default: str | None = "all", **words: str) -> Callable[[op
 def _feed_options(command: opt.AnyCommand) -> opt.AnyCommand:
     store = "File that records the shown events, so that the next run continues there and misses none."
     interval: Any = {"default": "30s", "show_default": True, "help": "Time between two scans."}
-    command = click.option("--count", type=opt.index, metavar="N", help="Stop after N events.")(opt.as_json(command))
+    command = click.option("--count", type=opt.index, metavar="N", help="Stop after N events.")(command)
     command = click.option("--interval", type=opt.duration, metavar="TIME", **interval)(command)
     return click.option("--store", metavar="FILE", help=store)(command)
 
@@ -67,7 +67,7 @@ async def _show(feed: Any, count: int | None, out: Out) -> None:
 # Requests
 
 
-@click.group(cls=opt.Group)
+@click.group(cls=Group)
 def requests() -> None:
     """Rate requests: list, get, watch, publish, import."""
 
@@ -78,9 +78,7 @@ def requests() -> None:
 @click.option("--since", type=opt.duration, metavar="TIME", help="Updated within this time, such as 6h. Default: 5d.")
 @opt.weight(default="unit", show_default=True)
 @opt.limit
-@opt.as_json
 @opt.as_csv
-@with_client
 async def list_requests(
     exchange: FreightExchange, /, state: str, since: timedelta | None, limit: int | None, out: Out, **filters: Any
 ) -> None:
@@ -108,8 +106,6 @@ def _filter(typed: Mapping[str, Any]) -> RequestFilter:
 @requests.command
 @click.argument("index", type=opt.index)
 @opt.weight(default="unit", show_default=True)
-@opt.as_json
-@with_client
 async def get(exchange: FreightExchange, /, index: int, out: Out) -> None:
     """Show one request, with warnings about implausible values.
 
@@ -121,12 +117,10 @@ async def get(exchange: FreightExchange, /, index: int, out: Out) -> None:
         warn_of_doubts(request, out.per)
 
 
-@requests.command
+@requests.command(lookup="offers list")
 @files.draft_options(_REQUEST)
 @opt.past
 @opt.yes
-@opt.as_json
-@with_client(lookup="offers list")
 async def publish(exchange: FreightExchange, /, past: bool, out: Out, **typed: Any) -> None:
     """Publish a request.
 
@@ -149,7 +143,6 @@ async def publish(exchange: FreightExchange, /, past: bool, out: Out, **typed: A
 @click.option("--start", type=opt.duration, default="now", show_default=True, metavar="WHEN", help=_START)
 @_feed_options
 @opt.weight(default="unit", show_default=True)
-@with_client
 async def watch(exchange: FreightExchange, /, count: int | None, out: Out, **typed: Any) -> None:
     """Watch for requests: new, changed and withdrawn ones.
 
@@ -181,17 +174,15 @@ class OfferRow(NamedTuple):
         return "no offer yet" if self.offer is None else self.offer.status
 
 
-@click.group(cls=opt.Group)
+@click.group(cls=Group)
 def offers() -> None:
     """Offers on your own requests: list, compare, approve."""
 
 
-@offers.command("list")
+@offers.command("list", shows_prices=True)
 @_state("Which of your requests.", all="all", with_offers="offers", selected="sel", not_selected="nsel")
 @opt.limit
-@opt.as_json
 @opt.as_csv
-@with_client(shows_prices=True)
 async def list_offers(exchange: FreightExchange, /, state: str, limit: int | None, out: Out) -> None:
     """List your requests, each with the offers on it.
 
@@ -212,10 +203,8 @@ async def list_offers(exchange: FreightExchange, /, state: str, limit: int | Non
     out.table(rows, "You have published no such requests. See `freight-exchange bids list` for your own offers.")
 
 
-@offers.command("get")
+@offers.command("get", shows_prices=True)
 @click.argument("request", type=opt.index)
-@opt.as_json
-@with_client(shows_prices=True)
 async def get_offers(exchange: FreightExchange, /, request: int, out: Out) -> None:
     """Show one of your requests, with the offers on it.
 
@@ -225,11 +214,11 @@ async def get_offers(exchange: FreightExchange, /, request: int, out: Out) -> No
 
 
 def _add_answer(verb: str, help: str) -> None:
-    @offers.command(verb, help=f"{help}\n\nOFFER is the number of the offer.\n\n$ offers {verb} 17")
+    text = f"{help}\n\nOFFER is the number of the offer.\n\n$ offers {verb} 17"
+
+    @offers.command(verb, help=text, lookup="offers list", shows_prices=True)
     @click.argument("offer", type=opt.index)
     @opt.yes
-    @opt.as_json
-    @with_client(lookup="offers list", shows_prices=True)
     async def command(exchange: FreightExchange, /, offer: int, out: Out) -> None:
         if not out.yes:
             await out.confirm(f"{verb.title()} offer {offer}: {await _describe(exchange, offer, out)}?")
@@ -266,11 +255,10 @@ async def _find(exchange: FreightExchange, number: int) -> tuple[models.Listing,
     return None
 
 
-@offers.command("watch")
+@offers.command("watch", shows_prices=True)
 @click.argument("requests", type=opt.index, nargs=-1, metavar="[REQUEST]...")
 @opt.choice("--start", ["backfill", "now"], "First run: all pending offers (backfill), or later ones only.")
 @_feed_options
-@with_client(shows_prices=True)
 async def watch_offers(
     exchange: FreightExchange, /, requests: Sequence[int], count: int | None, out: Out, **feed_options: Any
 ) -> None:
@@ -294,17 +282,15 @@ offers.add_command(files.compare)
 # Own offers
 
 
-@click.group(cls=opt.Group)
+@click.group(cls=Group)
 def bids() -> None:
     """Your own offers: list them, submit one."""
 
 
-@bids.command("list")
+@bids.command("list", shows_prices=True)
 @_state("Default: the service's own choice.", None, active="active", selected="sel", not_selected="nsel", all="offers")
 @opt.limit
-@opt.as_json
 @opt.as_csv
-@with_client(shows_prices=True)
 async def list_bids(exchange: FreightExchange, /, state: str | None, limit: int | None, out: Out) -> None:
     """List your own offers, with the contact of each selected one.
 
@@ -314,14 +300,12 @@ async def list_bids(exchange: FreightExchange, /, state: str | None, limit: int 
     await out.listing(exchange.bids.list(type=state), empty, csv_columns(models.Bid), limit=limit)
 
 
-@bids.command
+@bids.command(lookup="bids list", shows_prices=True)
 @click.argument("request", type=opt.index)
 @files.draft_options(_OFFER)
 @opt.pairs("NAME", "Fee, part of the total, such as 'Ocean Freight=1700'. May be repeated.")
 @click.option("--again", is_flag=True, help="Submit the offer even if you have an identical one on the request.")
 @opt.yes
-@opt.as_json
-@with_client(lookup="bids list", shows_prices=True)
 async def submit(
     exchange: FreightExchange,
     /,
@@ -371,7 +355,7 @@ async def submit(
 # Routes
 
 
-@click.group(cls=opt.Group)
+@click.group(cls=Group)
 def routes() -> None:
     """Routes: list, get, create, update."""
 
@@ -379,9 +363,7 @@ def routes() -> None:
 @routes.command("list")
 @opt.made_from(_ROUTE_FILTERS)
 @opt.limit
-@opt.as_json
 @opt.as_csv
-@with_client
 async def list_routes(exchange: FreightExchange, /, limit: int | None, out: Out, **filters: Any) -> None:
     """List routes. Cut-offs and departure are in the route's time zone; the zone of the arrival is not stated.
 
@@ -393,8 +375,6 @@ async def list_routes(exchange: FreightExchange, /, limit: int | None, out: Out,
 
 @routes.command("get")
 @click.argument("index", type=opt.index)
-@opt.as_json
-@with_client
 async def get_route(exchange: FreightExchange, /, index: int, out: Out) -> None:
     """Show one route.
 
@@ -403,12 +383,10 @@ async def get_route(exchange: FreightExchange, /, index: int, out: Out) -> None:
     out.record(await exchange.routes.get(index))
 
 
-@routes.command
+@routes.command(lookup="routes list")
 @files.draft_options(_ROUTE)
 @opt.past
 @opt.yes
-@opt.as_json
-@with_client(lookup="routes list")
 async def create(exchange: FreightExchange, /, past: bool, out: Out, **typed: Any) -> None:
     """Create a route.
 
@@ -427,13 +405,11 @@ async def create(exchange: FreightExchange, /, past: bool, out: Out, **typed: An
     out.record(created or draft)
 
 
-@routes.command
+@routes.command(lookup="routes get {index}")
 @click.argument("index", type=opt.index)
 @files.draft_options(_ROUTE, is_partial=True)
 @opt.past
 @opt.yes
-@opt.as_json
-@with_client(lookup="routes get {index}")
 async def update(exchange: FreightExchange, /, index: int, past: bool, out: Out, **typed: Any) -> None:
     """Change a route.
 
@@ -476,10 +452,8 @@ def _changed(before: models.Route, changes: Mapping[str, Any]) -> models.Route:
 
 
 def _list_of(name: str, record: type, help: str) -> click.Command:
-    @click.command(name, cls=opt.Command, help=f"{help}\n\n$ {name} --json")
-    @opt.as_json
+    @click.command(name, cls=Command, help=f"{help}\n\n$ {name} --json")
     @opt.as_csv
-    @with_client
     async def command(exchange: FreightExchange, /, out: Out) -> None:
         await out.listing(getattr(exchange, name).list(), f"There are no {name}.", csv_columns(record))
 

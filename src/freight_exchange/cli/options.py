@@ -1,12 +1,11 @@
 """Options of commands: those before a command, those that several commands share, and those made from fields.
 
 `made_from` makes an option of each field of a record, draft, filter or of `Options`: the name and the type come from
-the field, the help from `_HELP`. The SDK checks the values. If it refuses one, the command names the option.
+the field, the help from `_HELP`. The SDK checks the values.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
@@ -17,7 +16,6 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_
 import attrs
 import click
 
-from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.options import DEFAULT_DEADLINE, CarrierField, CurrencyField, GetParameters
 
 AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
@@ -192,69 +190,8 @@ class Options:
         return made_from(fields_of(cls), timeout=timeout, **texts)(command)
 
 
-# Commands and groups
-
-_ARGUMENTS: Final = {"base_url": "--url", "deadline": "--timeout", "proxy": "--proxy", "addresses": "--addresses"}
-"""Options by the client's argument."""
-
-
-class Command(click.Command):
-    """Command that receives its output as `out`, and names the option of a value that the SDK refuses.
-
-    Lines `$ ...` at the end of its help are its examples, without the name of the program.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        text, *examples = re.split(r"\n\s*\$ ", inspect.cleandoc(self.help or ""))
-        self.help = f"{text}\n\n\b\nExamples:" + "".join(f"\n  freight-exchange {one}" for one in examples)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        if "output" in ctx.params:
-            from freight_exchange.cli.show import Out
-
-            given = {name: ctx.params.pop(name) for name in ("per", "yes") if name in ctx.params}
-            ctx.params["out"] = Out(ctx.params.pop("output"), **given)
-        try:
-            return super().invoke(ctx)
-        except (ConfigurationError, ValidationError) as error:
-            field = error.field if isinstance(error, ValidationError) else error.message.partition(" ")[0]
-            rest = error.message.removeprefix(field)
-            rest = rest if rest[:1] in (" ", "[") else f": {error.message}"
-            if field in _ARGUMENTS:
-                raise ConfigurationError(f"{_ARGUMENTS[field]}{rest}") from error
-            for parameter in (one for one in self.params if one.name == field):
-                name = parameter.opts[0] if isinstance(parameter, click.Option) else field.upper()
-                is_write = any(one.name == "yes" for one in self.params)
-                raise click.UsageError(f"{name}{rest}{'; nothing was sent' if is_write else ''}", ctx) from error
-            raise
-
-
-class Group(click.Group):
-    """Group of such commands, in the order of their definition. An option of the root behind it names its place."""
-
-    command_class = Command
-    group_class = type
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.commands]
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except click.NoSuchOption as error:
-            name, root = error.option_name, ctx.find_root()
-            if any(name in option.opts for option in root.command.params):
-                message = f"{name} belongs before the command: {root.command_path} {name} ..."
-                raise click.UsageError(message, error.ctx) from None
-            raise
-
-
 # Options that several commands share
 
-as_json: Final = click.option(
-    "--json", "output", flag_value="json", default=None, help="Print one JSON object per line, for programs."
-)
 as_csv: Final = click.option(
     "--csv", "output", flag_value="csv", default=None, help="Print CSV with a header, for spreadsheets and data frames."
 )

@@ -1,4 +1,4 @@
-"""Commands `sandbox`, an exchange on this machine with a web board, and `demo`, a trade on one in this process."""
+"""Command `sandbox`: an exchange on this machine with a web board."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import json
 import os
 import time
 from contextlib import closing, nullcontext
-from datetime import timedelta
-from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -17,13 +15,10 @@ from urllib.parse import urlsplit
 
 import click
 
-import freight_exchange
-from freight_exchange.cli import options as opt
+from freight_exchange.cli.client import Command
 from freight_exchange.cli.run import Failure, Interrupted, Status, run, warn
-from freight_exchange.cli.show import text_of
 
 if TYPE_CHECKING:
-    from freight_exchange import Bid, RateRequest, RequestContext, SelectedContext
     from freight_sandbox.board import Board
 
 _PORTS: Final = click.IntRange(0, 65535)
@@ -35,7 +30,7 @@ _ROLES: Final = {
 }
 
 
-@click.command(cls=opt.Command)
+@click.command(cls=Command, prints_json=False)
 @click.option("--port", default=8765, show_default=True, help="Port; 0 takes a free one.", type=_PORTS)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="Further name of this host. May be repeated.")
@@ -138,71 +133,3 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-# Demo
-
-
-@click.command(cls=opt.Command)
-def demo() -> None:
-    """Show the exchange at work, without an account.
-
-    A sandbox runs in this process, a shipper publishes, and a forwarder's bot makes an offer. The demo uses real HTTP
-    on a local port and leaves no files.
-
-    $ demo
-    """
-    run(_demo)
-
-
-async def _demo() -> None:
-    import anyio
-
-    from freight_sandbox import Cargo, Exchange
-    from freight_sandbox.server import serve
-
-    exchange = Exchange()
-    won: list[Bid] = []
-
-    def show(role: str, text: str) -> None:
-        click.echo(f"{role:>9} | {text_of(text)}")
-
-    async with serve(exchange) as server:
-        show("exchange", f"a sandbox listens at {server.url}")
-        shipper, forwarder = (
-            freight_exchange.FreightExchange(server.url, email=account.email, password=account.password)
-            for account in (exchange.shipper, exchange.forwarder)
-        )
-        second = timedelta(seconds=1)
-        bot = freight_exchange.Bot(forwarder, store=None, interval=second, selection_interval=second, allowance=second)
-
-        @bot.on_new
-        async def quote(request: RateRequest, ctx: RequestContext) -> None:
-            assert request.volume is not None
-            amount = round(Decimal("62.40") * request.volume, 2)
-            await ctx.offer(amount=amount, currency="USD", terms="valid 14 days")
-
-        @bot.on_selected
-        async def selected(bid: Bid, ctx: SelectedContext) -> None:
-            won.append(bid)
-
-        with anyio.fail_after(30):
-            async with shipper, forwarder, bot:
-                user = await shipper.login()
-                show("shipper", f"logged in as {user.first_name} {user.last_name}")
-                tiles = Cargo(commodityname="Ceramic tiles", destination="Long Beach", quantity=20, packaging="pallet")
-                index = exchange.publish(exchange.shipper, time.time(), tiles)
-                show("shipper", f"publishes request {index}: 20 pallets of ceramic tiles, Hong Kong to Long Beach")
-                # The service has no notifications.
-                while not (offers := (await shipper.offers.get(index)).offers):  # noqa: ASYNC110
-                    await anyio.sleep(0.1)
-                show("bot", f"has heard of it, and offers USD {offers[0].amount}, {offers[0].terms}")
-                approved = await shipper.offers.approve(offers[0])
-                assert approved.contact is not None
-                show("shipper", f"approves it, and sees who made it: {approved.contact.name}")
-                while not won:  # noqa: ASYNC110
-                    await anyio.sleep(0.1)
-                assert won[0].contact is not None
-                show("bot", f"hears of the selection: call {won[0].contact.name} <{won[0].contact.email}>")
-    show("exchange", f"has 1 request and {len(exchange.audit_log.offers)} offer")
-    click.echo('\nNow try it yourself: "freight-exchange sandbox" serves such an exchange to you and your programs.')
