@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.cli.harness import TIMEOUT, Shell, finish, ignore_interrupts, locate_program, restore_signals
+from tests.cli.harness import TIMEOUT, finish, ignore_interrupts, locate_program, restore_signals
 from tools.pages import ROOT
 
 from freight_exchange import FreightExchange
