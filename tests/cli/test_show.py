@@ -1,4 +1,4 @@
-"""Tests of tables, records, JSON, CSV and progress, as a terminal, a pipe or a file shows them."""
+"""Tests of tables, records, JSON and CSV, as a terminal, a pipe or a file shows them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.cli.harness import SUBMIT, TIMEOUT, Shell, finish, locate_program, open_terminal, render_screen, start
+from tests.cli.harness import SUBMIT, Shell, finish, locate_program, render_screen, start
 
-from freight_sandbox import FAULTS, Cargo
+from freight_sandbox import Cargo
 
 LISTS = {"requests": "12.800 W/M", "bids": "1840.50 USD", "routes": "2030-01-11 10:00 CET", "offers": "1840.50 USD"}
 
@@ -116,16 +116,3 @@ def test_file_of_csv_opens_in_a_spreadsheet(shell: Shell) -> None:
     assert Path("list.csv").read_bytes().startswith(b"\xef\xbb\xbfindex,")
     assert "Möbel" in Path("list.csv").read_text(encoding="utf-8-sig")
     assert not shell("requests", "list", "--csv").out.startswith("\ufeff")
-
-
-# Progress
-
-
-def test_slow_listing_shows_transient_progress(shell: Shell) -> None:
-    shell.publish()
-    shell.exchange.faults.add(*FAULTS["slow"](path="quote/getrequests", seconds=0.5))
-    with open_terminal(("requests", "list")) as terminal:
-        output = terminal.read_until("12.800 W/M")
-        assert terminal.process.wait(TIMEOUT) == 0
-    assert "records read: 0" in output
-    assert "records read" not in render_screen(output)

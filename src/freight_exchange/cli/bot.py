@@ -75,9 +75,8 @@ def run_bot(
     """Run the bot BOT of a Python module.
 
     BOT is a bot, or a function that makes one. The module may be in the current directory. Ctrl-C or SIGTERM drain the
-    bot. The service and the account come from the environment or from the options before the command. The password must
-    be in the environment, because a bot that runs for months logs in again. A bot whose own client has another URL or
-    account than the options does not run.
+    bot. The service and the account come from the environment or from the options before the command, with which a
+    client of the bot's own must agree. The password must be in the environment: the bot logs in again.
 
     $ bot run my_bot:bot
     $ bot run my_bot:make_bot
@@ -96,12 +95,7 @@ def run_bot(
 
 
 def _load(target: str) -> Bot:
-    """Import the bot `MODULE:BOT`, or call the function of that name. The current directory is on the path.
-
-    Raises:
-        UsageError: There is no such bot.
-        ConfigurationError: The module runs its bot while it is imported.
-    """
+    """Import the bot `MODULE:BOT`, or call the function of that name. The current directory is on the path."""
     from freight_exchange import Bot
     from freight_exchange.bot.process import importing
 
@@ -311,10 +305,7 @@ _add_change("drop", "Discarded {}.", "Discard a dead letter: HANDLER is never ca
 
 @bot.group
 def doubts() -> None:
-    """Offers, approvals and declines in doubt.
-
-    The service may or may not have carried them out.
-    """
+    """Offers, approvals and declines in doubt."""
 
 
 _PARKED = "List the offers, approvals and declines in doubt.\n\nThe parked ones need your decision."
@@ -331,9 +322,8 @@ _add_list(doubts, "Doubt", "doubts", "offers in doubt", _PARKED)
 def resolve(store: str, name: str | None, request: int, taken: bool | None, out: Out, **key: Any) -> None:
     """Record whether the service took an offer in doubt.
 
-    The command is about your offer on REQUEST or, with --offer, about your approval or decline of another's offer.
-    Check the service's website first: after --not-taken, the bot may send it again. While no bot runs, --not-taken
-    waits for 20 seconds if the service may still receive it.
+    It is about your offer on REQUEST or, with --offer, about your answer to another's. Check the service's website
+    first: after --not-taken, the bot may send it again. While no bot runs, --not-taken may wait for 20 seconds.
 
     $ bot doubts resolve 4 --taken --store bot.db
     $ bot doubts resolve 4 --offer 5001 --not-taken --store tender.db
@@ -392,10 +382,7 @@ def backup(store: str, name: str | None, target: str, out: Out) -> None:
 
 @click.group(cls=Group)
 def store() -> None:
-    """Move a bot into the database of a fleet.
-
-    Give the password in a way that libpq supports: in PGPASSWORD, .pgpass or a service file.
-    """
+    """Move a bot into the database of a fleet."""
 
 
 @store.command
@@ -406,8 +393,8 @@ def store() -> None:
 def copy(file: str, database: str, name: str | None, out: Out) -> None:
     """Copy the bot of FILE into the empty database at URL.
 
-    Stop the bot first. The command verifies the copy and marks FILE as moved, so that no bot starts with it again. If
-    the command is interrupted, run it again.
+    Stop the bot first. The command verifies the copy and marks FILE as moved, so that no bot starts with it again.
+    After an interruption, run it again. Give the password in PGPASSWORD, .pgpass or a service file.
 
     $ store copy bot.db postgresql://bots@db.internal/freight
     """

@@ -94,12 +94,8 @@ _EXAMPLES: Final = (
 def import_(options: opt.Options, /, file: str | None, check: bool, template: bool, past: bool, out: Out) -> None:
     """Publish the requests of a CSV file, each row once.
 
-    The first line names the columns: commodity, type, origin, destination, arrival, packaging, quantity, length, width,
-    height, weight, incoterm, hazardous (yes or no) and, if you like, notes. All rows are checked before the first is
-    sent.
-
-    FILE.progress beside the file records each step. Run the command again after an interruption: it continues, and
-    publishes no row twice. If a reply was lost, it looks for the row before it sends anything again.
+    The first line names the columns, as --template shows. All rows are checked before the first is sent. FILE.progress
+    beside the file records each step: run the command again after an interruption, and no row is published twice.
 
     $ requests import --template > requests.csv
     $ requests import requests.csv --check
@@ -163,8 +159,7 @@ def import_(options: opt.Options, /, file: str | None, check: bool, template: bo
 async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: bool) -> None:
     """Export the offers on your requests for a spreadsheet.
 
-    There is a row for each offer, and a column for each fee. Without a REQUEST, the offers on all requests are
-    exported. Amounts are exact, currencies are three-letter codes.
+    There is a row for each offer, and a column for each fee. Without a REQUEST, all requests are exported.
 
     $ offers export > offers.csv
     $ offers export 4 7 --csv
@@ -230,9 +225,7 @@ def tariff() -> None:
 @opt.limit
 @click.pass_obj
 def check(options: opt.Options, /, file: str, reads_requests: bool, limit: int | None, out: Out) -> None:
-    """Read the tariff in FILE, and show what it would quote. Nothing is sent.
-
-    The command names every invalid cell by line and column.
+    """Read the tariff in FILE, and name every invalid cell. Nothing is sent.
 
     $ tariff check tariff.csv --weight unit
     $ tariff check tariff.csv --weight unit --requests

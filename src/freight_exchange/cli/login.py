@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def login(options: opt.Options, /, out: Out) -> None:
     """Log in, and stay logged in.
 
-    Later commands need no URL, account or password. A file that only you can read keeps the service's token, never the
-    password. When the token expires, log in again. With --profile, several logins are kept beside each other.
+    Later commands need no URL, account or password until the token expires. A file that only you can read keeps it,
+    never the password. With --profile, several logins are kept beside each other.
 
     $ --url https://host/api login
     $ --profile shipper login
@@ -52,9 +52,7 @@ def login(options: opt.Options, /, out: Out) -> None:
 @click.command(cls=Command)
 @click.pass_obj
 def logout(options: opt.Options, /, out: Out) -> None:
-    """Forget the saved login.
-
-    The service has no logout: a copy of the token stays valid until it expires.
+    """Forget the saved login. The service has no logout: a copy of the token stays valid.
 
     $ logout
     """
@@ -66,9 +64,7 @@ def logout(options: opt.Options, /, out: Out) -> None:
 @click.command(cls=Command)
 @click.pass_obj
 def whoami(options: opt.Options, /, out: Out) -> None:
-    """Show who is logged in, and where.
-
-    The command checks with the service that the login is still valid.
+    """Show who is logged in, and where. The service confirms that the login is still valid.
 
     $ whoami
     """

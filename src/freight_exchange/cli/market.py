@@ -84,12 +84,9 @@ async def list_requests(
 ) -> None:
     """List the requests of the last five days, open and awarded.
 
-    The service lists no older ones, and lists requests to forwarders only. For the requests that you published, see
-    `offers list`. KG is the weight of all units, and --weight states how a request's weight is read.
-
-    CHARGEABLE is the chargeable quantity: revenue tons (W/M) by sea, kilograms by air (divisor 6000) and road (333 kg
-    per cubic metre, 1850 kg per loading metre). A ? marks a weight that is implausible for the volume, or an Incoterm
-    that does not fit; `requests get` gives the details.
+    The service lists them to forwarders; for your own, see `offers list`. CHARGEABLE is revenue tons (W/M) by sea, and
+    kilograms by air (divisor 6000) and road (333 kg per cubic metre, 1850 kg per loading metre). A ? marks a doubtful
+    weight or Incoterm, which `requests get` explains.
 
     $ requests list --origin "Hong Kong" --type shipping --max-volume 60
     $ requests list --json | jq .index
@@ -147,7 +144,6 @@ async def watch(exchange: FreightExchange, /, count: int | None, out: Out, **typ
     """Watch for requests: new, changed and withdrawn ones.
 
     Ctrl-C ends it. With --store, the next run continues where the last one ended, misses no event and repeats none.
-    Without it, each run starts from scratch.
 
     $ requests watch --origin Shenzhen --type air-freight
     $ requests watch --store requests.db --json | ./quote
@@ -169,10 +165,6 @@ class OfferRow(NamedTuple):
     listing: models.Listing
     offer: models.Offer | None
 
-    @property
-    def status(self) -> object:
-        return "no offer yet" if self.offer is None else self.offer.status
-
 
 @click.group(cls=Group)
 def offers() -> None:
@@ -184,9 +176,7 @@ def offers() -> None:
 @opt.limit
 @opt.as_csv
 async def list_offers(exchange: FreightExchange, /, state: str, limit: int | None, out: Out) -> None:
-    """List your requests, each with the offers on it.
-
-    CSV has a row for each offer.
+    """List your requests, each with the offers on it. CSV has a row for each offer.
 
     $ offers list --state with-offers
     """
@@ -315,10 +305,10 @@ async def submit(
     out: Out,
     **values: Any,
 ) -> None:
-    """Submit an offer on REQUEST.
+    """Submit an offer on the request with the index REQUEST.
 
-    REQUEST is the index of the request. The offer is sent only once: a failure is not retried. Your earlier offers on
-    the request are shown first. A second offer with the same amount and currency needs --again.
+    It is sent once: a failure is not retried. Your earlier offers on the request are shown first, and one with the same
+    amount and currency is sent only with --again.
 
     $ bids submit 4 --amount 1840.50 --currency USD --terms "valid 14 days"
     $ bids submit 4 --amount 1840.50 --currency USD --rate "Ocean Freight=1700" --rate "Chassis=140.50"
@@ -411,9 +401,7 @@ async def create(exchange: FreightExchange, /, past: bool, out: Out, **typed: An
 @opt.past
 @opt.yes
 async def update(exchange: FreightExchange, /, index: int, past: bool, out: Out, **typed: Any) -> None:
-    """Change a route.
-
-    The command reads the route, replaces the fields that options or file give, and sends it.
+    """Change the fields of a route that options or file give.
 
     A new --timezone keeps the local times of cut-offs and departure: 17:00 in Hong Kong becomes 17:00 in Hamburg, seven
     hours later. The question lists every date that changes.

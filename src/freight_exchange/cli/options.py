@@ -210,15 +210,12 @@ def pairs(example: str, help: str) -> Callable[[AnyCommand], AnyCommand]:
     metavar = f"{example}=NUMBER"
 
     def parse(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Mapping[str, str]:
-        rates: dict[str, str] = {}
-        for value in values:
-            name, _, number = (part.strip() for part in value.rpartition("="))
-            if not name or not number:
-                raise click.BadParameter(f"{value!r} is not {metavar}; nothing was sent")
-            if name.casefold() in map(str.casefold, rates):
-                raise click.BadParameter(f"{name} is given twice; nothing was sent")
-            rates[name] = number
-        return rates
+        parts = [[part.strip() for part in value.rpartition("=")] for value in values]
+        if wrong := [value for value, (name, _, number) in zip(values, parts, strict=True) if not (name and number)]:
+            raise click.BadParameter(f"{wrong[0]!r} is not {metavar}; nothing was sent")
+        if len({name.casefold() for name, _, _ in parts}) < len(parts):
+            raise click.BadParameter("a name is given twice; nothing was sent")
+        return {name: number for name, _, number in parts}
 
     return click.option("--rate", "rates", multiple=True, metavar=metavar, callback=parse, help=help)
 

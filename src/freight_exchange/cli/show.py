@@ -1,4 +1,4 @@
-"""Output of commands: tables and records for people, JSON lines and CSV for programs, and progress on a terminal.
+"""Output of commands: tables and records for people, JSON lines and CSV for programs.
 
 `_TABLES` has the columns of each record, `_DETAILS` the lines of a single one, and `_LINES` the parts of an event.
 """
@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from types import NoneType
@@ -38,7 +38,7 @@ _TABLES: Final = {
     "RateRequest": "INDEX> STATUS/3 REF/8=ref_id TYPE/5 COMMODITY~ ORIGIN~/3 DESTINATION~/2 ARRIVAL/7=day UNITS/9"
     " M3>/6=volume KG>/1=kilograms INCOTERM/4=checked_incoterm CHARGEABLE>",
     "OfferRow": "REQUEST>=listing.index COMMODITY~/1=listing.commodity ORIGIN~/3=listing.origin"
-    " DESTINATION~/2=listing.destination OFFER>=offer.id AMOUNT>=offer.price STATUS TERMS~/4=offer.terms",
+    " DESTINATION~/2=listing.destination OFFER>=offer.id AMOUNT>=offer.price STATUS=row_status TERMS~/4=offer.terms",
     "Bid": "REQUEST>=index REF/5=ref_id COMMODITY~/2 ORIGIN~/4 DESTINATION~/3 OFFER>=price STATUS"
     " CONTACT~/1=contact_line",
     "Route": "INDEX> ORIGIN~/2 DESTINATION~/1 VESSEL~/3 VOYAGE/7=voyage_id CY_CUT-OFF/5=cy_cutoff"
@@ -152,25 +152,24 @@ class Out:
 
     async def listing(self, listing: Paginator[T], empty: str, columns: Sequence[str] = (), **selection: Any) -> None:
         """Print a listing, for programs as the records arrive; `columns` are those of CSV."""
-        show = self._printer(columns)
-        records = await collect(listing, on_record=show, **selection)
-        if show is None:
+        records = await collect(listing, on_record=self._printer(columns), **selection)
+        if not self.format:
             self.table(records, empty)
 
     def records(self, records: Sequence[Any], empty: str, columns: Sequence[str]) -> None:
         """Print records in the format of a listing."""
-        if (show := self._printer(columns)) is None:
+        show = self._printer(columns)
+        for record in records:
+            show(record)
+        if not self.format:
             self.table(records, empty)
-        else:
-            for record in records:
-                show(record)
 
-    def _printer(self, columns: Sequence[str]) -> Callable[[object], None] | None:
-        """Print the header of CSV; return the function that prints a record, or `None` for a table."""
+    def _printer(self, columns: Sequence[str]) -> Callable[[object], None]:
+        """Print the header of CSV; return the function that prints a record, which is none for a table."""
         if self.format == "csv":
             self.csv_header(columns)
             return lambda record: self.csv_row([_find(self.plain(record), column) for column in columns])
-        return self.json if self.format == "json" else None
+        return self.json if self.format else lambda _: None
 
     def json(self, value: object) -> None:
         """Print a value as one line of JSON, in ASCII, which is safe for a terminal."""
@@ -334,38 +333,20 @@ async def collect(
     *,
     limit: int | None = None,
     is_included: Callable[[T], bool] = lambda _: True,
-    on_record: Callable[[T], None] | None = None,
+    on_record: Callable[[T], None] = lambda _: None,
 ) -> list[T]:
-    """Read the records of a listing, with progress; call `on_record` with each as soon as it arrives."""
+    """Read the records of a listing; call `on_record` with each as soon as it arrives."""
     records: list[T] = []
-    with progress("records read:") as advance:
-        async with contextlib.aclosing(listing.pages()) as pages:
-            async for page in pages:
-                room = None if limit is None else limit - len(records)
-                included = [record for record in page if is_included(record)][:room]
-                records += included
-                advance(len(page))
-                if on_record is not None:
-                    for record in included:
-                        on_record(record)
-                if len(records) == limit:
-                    break
+    async with contextlib.aclosing(listing.pages()) as pages:
+        async for page in pages:
+            room = None if limit is None else limit - len(records)
+            included = [record for record in page if is_included(record)][:room]
+            records += included
+            for record in included:
+                on_record(record)
+            if len(records) == limit:
+                break
     return records
-
-
-@contextlib.contextmanager
-def progress(description: str) -> Iterator[Callable[[int], None]]:
-    """Show a transient counter on a terminal; yield the function that advances it."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(description, total=None)
-        yield lambda count: bar.update(task, advance=count)
 
 
 # CSV
@@ -504,6 +485,7 @@ _VALUES: Final[Mapping[str, Callable[[Any, Out], object]]] = {
     "own_price": lambda compared, _: f"{compared.offer.amount} {compared.currency}",
     "places": lambda freight, _: f"{text_of(freight.origin)} to {text_of(freight.destination)}",
     "price": price_of,
+    "row_status": lambda row, _: row.offer.status if row.offer else "no offer yet",
     "seconds_since": lambda record, _: f"{record.since:%Y-%m-%d %H:%M:%S} UTC",
     "seconds_until": lambda record, _: f"{record.until:%Y-%m-%d %H:%M:%S} UTC",
     "stated_weight": _stated_weight,
