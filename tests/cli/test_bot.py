@@ -93,8 +93,8 @@ def bot_shell(shell: Shell) -> Shell:
 
 
 @contextmanager
-def running_bot(*options: str) -> Iterator[subprocess.Popen[str]]:
-    Path("my_bot.py").write_text(MODULE)
+def running_bot(*options: str, store: str = "bot.db") -> Iterator[subprocess.Popen[str]]:
+    Path("my_bot.py").write_text(MODULE.replace("bot.db", store))
     with start("bot", "run", "my_bot:bot", *options) as process:
         try:
             yield process
@@ -222,6 +222,24 @@ def test_fleet_is_moved_to_a_database_and_managed_there(shell: Shell, address: s
     assert [offer["state"] for offer in report["offers"]] == ["confirmed"]
     moved = shell("store", "copy", "bot.db", f"{address}?options=x", "--yes")
     assert moved.status == Status.STORE
+
+
+def test_live_replica_is_shown_and_changed_beside_it(shell: Shell, address: str) -> None:
+    shell.publish()
+    shell.set("FREIGHT_EXCHANGE_STORE", address)
+    with running_bot(store=address) as process:
+        wait_until(lambda: shell("bot", "dead", "list", "--json").out)
+        (report,) = shell("bot", "status", "--json").objects
+        assert report["holder"].startswith("process")
+        assert [one.split()[:2] for one in report["replicas"]] == [report["holder"].split()[:2]]
+        assert "replicas       process" in shell("bot", "status").out
+        assert shell("bot", "status", "--check").err.endswith("needs attention: 1 dead\n")
+        assert shell("bot", "dead", "replay", "--all", "--yes").status == 0
+        wait_until(lambda: shell("bot", "dead", "list", "--json").out)
+        assert shell("bot", "dead", "drop", "--all", "--yes").out == "Discarded 1 dead letter.\n"
+        assert shell("bot", "status", "--check").status == 0
+        assert finish(process, signal.SIGTERM).status == 0
+    assert "it is not running" in shell("bot", "status", "--check").err
 
 
 WRONG_STORES: list[tuple[tuple[str, ...], int, str]] = [

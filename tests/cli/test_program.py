@@ -37,19 +37,6 @@ ALL = dict(walk(program))
 COMMANDS = {path: command for path, command in ALL.items() if not isinstance(command, click.Group)}
 
 
-def test_program_has_exactly_these_commands() -> None:
-    assert {" ".join(path) for path in COMMANDS} == {
-        "login", "logout", "whoami", "requests list", "requests get", "requests publish", "requests import",
-        "offers list", "offers watch", "offers export", "offers get",
-        "offers approve", "offers decline", "bids list", "bids submit", "routes list",
-        "requests watch", "offers compare", "tariff check",
-        "routes get", "routes create", "routes update", "carriers", "currencies", "sandbox", "bot run",
-        "bot status", "bot backup", "bot dead list", "bot dead replay",
-        "bot dead drop", "bot doubts list", "bot doubts resolve", "bot gaps list",
-        "bot gaps ack", "explain", "store copy",
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
 def test_help_has_examples_that_run(
     path: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -145,23 +132,6 @@ def test_shell_completes_commands_options_and_values(
     monkeypatch.setenv("COMP_CWORD", str(len(words)))
     assert run([]) == 0
     assert {line.partition(",")[2] for line in capsys.readouterr().out.splitlines()} == completions
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script_is_printed_for_each_shell(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shell: str
-) -> None:
-    monkeypatch.setenv("_FREIGHT_EXCHANGE_COMPLETE", f"{shell}_source")
-    assert run([]) == 0
-    out, _ = capsys.readouterr()
-    assert "_FREIGHT_EXCHANGE_COMPLETE" in out
-    assert "freight-exchange" in out
-
-
-def test_package_runs_as_a_module() -> None:
-    command = [sys.executable, "-m", "freight_exchange", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("freight-exchange, version ")
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
