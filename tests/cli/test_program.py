@@ -9,7 +9,6 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from itertools import pairwise
 from modulefinder import ModuleFinder
 from pathlib import Path
 
@@ -57,7 +56,7 @@ def test_help_has_examples_that_run(
         assert " ".join(path) in example
         words = shlex.split(re.split(r" [|>] ", example)[0])
         words += ["--yes"] if any(one.name == "yes" for one in COMMANDS[path].params) else []
-        for name in (value for option, value in pairwise(words) if option == "--file"):
+        for name in (word for word in words if word.endswith((".csv", ".toml"))):
             fields = ROUTE if "routes" in path else DRAFT
             Path(name).write_text("".join(f"{field} = {json.dumps(value)}\n" for field, value in fields.items()))
         assert run(words) == 0, (example, capsys.readouterr().err)

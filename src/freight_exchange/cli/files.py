@@ -46,8 +46,8 @@ def draft_options(fields: opt.Fields, *, is_partial: bool = False) -> Callable[[
             raise click.UsageError(f"{message}; nothing was sent")
         context.default_map = values
 
-    path = click.Path(exists=True, dir_okay=False, allow_dash=True)
     help = "File with the fields: TOML (*.toml) or JSON; - reads JSON from standard input."
+    path = click.Path(exists=True, dir_okay=False, allow_dash=True)
     settings: Any = {"type": path, "metavar": "FILE", "help": help, "is_eager": True, "expose_value": False}
     file: Callable[[opt.AnyCommand], opt.AnyCommand] = click.option("--file", callback=read, **settings)
     required = [] if is_partial else [name for name, kind in fields.items() if NoneType not in get_args(kind)]
@@ -85,7 +85,7 @@ _EXAMPLES: Final = (
 
 
 @click.command("import", cls=Command)
-@click.argument("file", required=False)
+@click.argument("file", type=opt.readable, required=False)
 @click.option("--check", is_flag=True, help="Check the file only. Nothing is sent, and no login is needed.")
 @click.option("--template", is_flag=True, help="Print a file to begin with, whose examples arrive in a few weeks.")
 @opt.past
@@ -219,7 +219,7 @@ def tariff() -> None:
 
 
 @tariff.command
-@click.argument("file")
+@click.argument("file", type=opt.readable)
 @opt.weight(required=True)
 @click.option("--requests", "reads_requests", is_flag=True, help="Show the quotes for the open requests.")
 @opt.limit

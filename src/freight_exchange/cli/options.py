@@ -192,6 +192,7 @@ class Options:
 
 # Options that several commands share
 
+readable: Final = click.Path(exists=True, dir_okay=False)
 as_csv: Final = click.option(
     "--csv", "output", flag_value="csv", default=None, help="Print CSV with a header, for spreadsheets and data frames."
 )

@@ -206,9 +206,6 @@ def exit_status_of(body: Callable[[], object]) -> int:
         _report("interrupted")
         return 128 + (error.number if isinstance(error, Interrupted) else signal.SIGINT)
     except OSError as error:
-        if error.filename is not None:
-            _report(f"{error.filename} cannot be used: {error.strerror}; nothing was sent")
-            return Status.USAGE
         if error.errno not in _CLOSED and not _is_output_full(error):
             raise
         if error.errno not in _CLOSED:

@@ -88,7 +88,7 @@ _LINES: Final = {
 
 _PART: Final = re.compile(r"([^>~/=]+)(>?)(~?)(?:/(\d+))?(?:=(\S+))?")
 _GAP: Final = 2
-_MIN_WRAPPED_WIDTH: Final = 16
+_MIN_WRAPPED: Final = 16
 _FORMULA: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # noqa: RUF001 - spreadsheets read the wide forms too
 _NUMERAL: Final = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
@@ -253,34 +253,31 @@ class Out:
         from rich.text import Text
 
         columns = _columns_of(_TABLES[type(records[0]).__name__])
-        rows = [[text_of(column.value(record, self)) for column in columns] for record in records]
-        widths = [max(map(cell_len, cells)) for cells in zip([one.title for one in columns], *rows, strict=True)]
-        console = Console(width=None if sys.stdout.isatty() else sum(widths) + _GAP * len(widths))
-        least = [
-            min(width, max(_MIN_WRAPPED_WIDTH, len(column.title))) if column.wraps else width
-            for column, width in zip(columns, widths, strict=True)
-        ]
-        room = console.width + _GAP
-        shown: set[int] = set()
-        for place in sorted(range(len(columns)), key=lambda place: columns[place].drop_order):
-            if not columns[place].drop_order or room >= least[place] + _GAP:
-                shown.add(place)
-                room -= least[place] + _GAP
+        cells = {column: [text_of(column.value(record, self)) for record in records] for column in columns}
+        widths = {column: max(map(cell_len, [column.title, *cells[column]])) for column in columns}
+        console = Console(width=None if sys.stdout.isatty() else sum(widths.values()) + _GAP * len(columns))
+        shown, droppable = [*columns], sorted(columns, key=lambda column: column.drop_order)
+
+        def room() -> int:
+            least = [min(widths[one], max(_MIN_WRAPPED, len(one.title))) if one.wraps else widths[one] for one in shown]
+            return console.width - sum(least) - _GAP * (len(shown) - 1)
+
+        while room() < 0 and droppable[-1].drop_order:
+            shown.remove(droppable.pop())
         table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-        for place in sorted(shown):
-            column = columns[place]
+        for column in shown:
             justify: Literal["right", "left"] = "right" if column.is_right else "left"
             # A number is folded rather than cut: that would make another number of it.
-            no_wrap = column.is_right and room >= 0
+            no_wrap = column.is_right and room() >= 0
             table.add_column(Text(column.title), justify=justify, no_wrap=no_wrap, overflow="fold")
-        for row in rows:
+        for row in zip(*(cells[column] for column in shown), strict=True):
             # `Text`, since a string would be read as markup: a commodity may be called [bold].
-            table.add_row(*(Text(row[place]) for place in sorted(shown)))
+            table.add_row(*map(Text, row))
         with console.capture() as capture:
             console.print(table)
         for line in capture.get().splitlines():
             click.echo(line.rstrip())
-        if dropped := [column.title for place, column in enumerate(columns) if place not in shown]:
+        if dropped := [column.title for column in columns if column not in shown]:
             warn(f"The terminal has no room for {', '.join(dropped)}.")
 
     def plain(self, value: Any) -> Any:
