@@ -1,6 +1,6 @@
 """Command line `freight-exchange`; needs the extra `cli`.
 
-`app` is the root command. `options` reads values, `run` runs the event loop and reports errors, `login` makes the
+`app` is the root command. `options` reads values, `run` runs the event loop and reports errors, `client` makes the
 client, and `show` prints. The other modules have the commands. What takes long to import is imported in functions.
 """
 

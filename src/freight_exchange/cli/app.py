@@ -12,9 +12,8 @@ import click
 from click.shell_completion import shell_complete
 
 from freight_exchange import __version__
-from freight_exchange.cli import bot, files, login, market, sandbox
+from freight_exchange.cli import bot, client, files, market, sandbox
 from freight_exchange.cli import options as opt
-from freight_exchange.cli.client import Group
 from freight_exchange.cli.run import exit_status_of
 from freight_exchange.platform.text import CleanFormatter
 
@@ -24,7 +23,7 @@ PROGRAM: Final = "freight-exchange"
 _COMPLETION: Final = "_FREIGHT_EXCHANGE_COMPLETE"
 
 
-@click.command(cls=Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(cls=client.Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @opt.Options.add_to
 @click.option("-v", "--verbose", count=True, help="Log requests to standard error (-vv for details).")
 @click.version_option(__version__, prog_name=PROGRAM)
@@ -50,7 +49,7 @@ def program(context: click.Context, /, verbose: int, **typed: Any) -> None:
 
 
 for _command in (
-    login.login, login.logout, login.whoami, market.requests, market.offers, market.bids, market.routes,
+    client.login, client.logout, client.whoami, market.requests, market.offers, market.bids, market.routes,
     market.carriers, market.currencies, bot.bot, bot.store, files.tariff, bot.explain, sandbox.sandbox,
 ):  # fmt: skip
     program.add_command(_command)

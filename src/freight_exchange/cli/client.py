@@ -1,4 +1,4 @@
-"""Credentials and client of a command, and the classes of commands and groups.
+"""Credentials and client of a command, the classes of commands and groups, and `login`, `logout` and `whoami`.
 
 Credentials come from options, the environment and a saved login; `login` asks for the rest. A profile is a saved login
 with a name of its own: with one, the saved account comes before that of the environment.
@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import secrets
+import tempfile
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -23,18 +24,18 @@ import click
 import freight_exchange
 from freight_exchange.cli import options as opt
 from freight_exchange.cli.run import Failure, Status, is_interactive, not_printed, run, warn
-from freight_exchange.cli.show import Out
+from freight_exchange.cli.show import Out, text_of
 from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError, ValidationError
 from freight_exchange.options import DEFAULT_DEADLINE
 from freight_exchange.platform.text import clean
 
 if TYPE_CHECKING:
-    from freight_exchange import FreightExchange, Request, Response, TokenFile
+    from freight_exchange import FreightExchange, Request, Response, TokenFile, User
     from freight_exchange.hooks import Event
 
 T = TypeVar("T")
 
-_URL, EMAIL, _PASSWORD = (f"FREIGHT_EXCHANGE_{name}" for name in ("URL", "EMAIL", "PASSWORD"))
+_URL, _EMAIL, _PASSWORD = (f"FREIGHT_EXCHANGE_{name}" for name in ("URL", "EMAIL", "PASSWORD"))
 _TOKEN_FILE: Final = "FREIGHT_EXCHANGE_TOKEN_FILE"
 _REPORTED_ELSEWHERE: Final = ("login failed", "a write whose caller was cancelled")
 
@@ -58,14 +59,14 @@ def resolve(options: opt.Options, *, new_file: Path | None = None) -> Credential
     if all(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
         # `-v` has not added one.
         logger.addHandler(_WarningHandler(logging.WARNING))
-    profile = profile_of(options)
-    variables = {name: os.environ.get(name) or None for name in (_URL, EMAIL, _PASSWORD)}
+    profile = _profile(options)
+    variables = {name: os.environ.get(name) or None for name in (_URL, _EMAIL, _PASSWORD)}
     url, email = options.url, options.email
     if not profile:
-        url, email = url or variables[_URL], email or variables[EMAIL]
+        url, email = url or variables[_URL], email or variables[_EMAIL]
     file, saved = None, None
     try:
-        file = freight_exchange.TokenFile(path_of(options))
+        file = freight_exchange.TokenFile(_path(options))
         saved = file.read()
     except ConfigurationError:
         # Only a saved login needs the file, which has no place without a home directory.
@@ -77,8 +78,8 @@ def resolve(options: opt.Options, *, new_file: Path | None = None) -> Credential
     password = variables[_PASSWORD]
     if new_file:
         url = url or variables[_URL] or _ask("URL of the service", f"no URL: give --url or set {_URL}")
-        email = email or variables[EMAIL] or _ask("Email", f"no account: give --email or set {EMAIL}")
-    if variables[EMAIL] not in (None, email) and (profile or is_interactive()):
+        email = email or variables[_EMAIL] or _ask("Email", f"no account: give --email or set {_EMAIL}")
+    if variables[_EMAIL] not in (None, email) and (profile or is_interactive()):
         # It belongs to another account, and a wrong password may lock this one.
         password = None
     if new_file and url and email:
@@ -92,13 +93,13 @@ def resolve(options: opt.Options, *, new_file: Path | None = None) -> Credential
             error = AuthenticationError(f"the saved login has expired: run `{command}`")
         elif saved is not None:
             error.add_note(f"The saved login is that of {saved.account} at {saved.base_url}.")
-        error.add_note(f"In a program, set {_URL}, {EMAIL} and {_PASSWORD} instead.")
+        error.add_note(f"In a program, set {_URL}, {_EMAIL} and {_PASSWORD} instead.")
         raise error
     is_kept = is_saved or options.token_file or os.environ.get(_TOKEN_FILE)
     return Credentials(url, email, password, file if is_kept else None)
 
 
-def profile_of(options: opt.Options) -> str | None:
+def _profile(options: opt.Options) -> str | None:
     profile = options.profile or os.environ.get("FREIGHT_EXCHANGE_PROFILE") or None
     if profile is not None and not re.fullmatch(r"[\w-]+", profile):
         raise ConfigurationError(f"the name of a profile has letters, digits, - and _ only, not {profile!r}")
@@ -107,11 +108,11 @@ def profile_of(options: opt.Options) -> str | None:
     return profile
 
 
-def path_of(options: opt.Options) -> Path:
+def _path(options: opt.Options) -> Path:
     """Return the path of the saved login."""
     import platformdirs
 
-    profile, given = profile_of(options), options.token_file or os.environ.get(_TOKEN_FILE)
+    profile, given = _profile(options), options.token_file or os.environ.get(_TOKEN_FILE)
     if given and not profile:
         return Path(given)
     try:
@@ -312,3 +313,67 @@ class Group(click.Group):
                 message = f"{name} belongs before the command: {root.command_path} {name} ..."
                 raise click.UsageError(message, error.ctx) from None
             raise
+
+
+# Commands of the login
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def login(options: opt.Options, /, out: Out) -> None:
+    """Log in, and stay logged in.
+
+    Later commands need no URL, account or password until the token expires. A file that only you can read keeps it,
+    never the password. With --profile, several logins are kept beside each other.
+
+    $ --url https://host/api login
+    $ --profile shipper login
+    """
+    path = _path(options)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # The old login stays until the new one has succeeded.
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            credentials = resolve(options, new_file=Path(folder, path.name))
+            user = connect(options, lambda exchange: exchange.login(), credentials=credentials)
+            Path(folder, path.name).replace(path)
+    except OSError as error:
+        raise ConfigurationError(f"the login cannot be saved in {path.parent}: {error.strerror}") from None
+    if os.environ.get(_EMAIL, credentials.email) not in ("", credentials.email) and not _profile(options):
+        warn(f"{_EMAIL} names {clean(os.environ[_EMAIL])}: later commands use it unless --email is given.")
+    names = " ".join(filter(None, (user.first_name, user.middle_name, user.last_name)))
+    sentence = f"Logged in as {text_of(names or user.email or 'an unnamed user')} at {text_of(credentials.url)}."
+    out.result(sentence, {"url": credentials.url, "user": user})
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def logout(options: opt.Options, /, out: Out) -> None:
+    """Forget the saved login. The service has no logout: a copy of the token stays valid.
+
+    $ logout
+    """
+    existed = freight_exchange.TokenFile(_path(options)).forget()
+    sentence = "The login is forgotten." if existed else "There was no login to forget."
+    out.result(sentence, {"forgotten": existed})
+
+
+@click.command(cls=Command)
+@click.pass_obj
+def whoami(options: opt.Options, /, out: Out) -> None:
+    """Show who is logged in, and where. The service confirms that the login is still valid.
+
+    $ whoami
+    """
+
+    async def check(exchange: FreightExchange) -> User:
+        # Only a call shows whether the saved login has expired, and this one is small.
+        await exchange.currencies.list()
+        return await exchange.login()
+
+    credentials = resolve(options)
+    user = connect(options, check, credentials=credentials)
+    if out.format:
+        out.json({"url": credentials.url, "user": user})
+    else:
+        out.details(user, service=credentials.url)
