@@ -94,7 +94,7 @@ def duration(text: str) -> Any:
     """Return a duration such as `6h`; the words `now` and `backfill` stay as they are."""
     if text in ("now", "backfill"):
         return text
-    if (match := re.fullmatch(r"(\d{1,9}(?:\.\d+)?)\s*([smhd])", text.strip(), re.ASCII)) is None:
+    if (match := re.fullmatch(r"(\d{1,8}(?:\.\d+)?)\s*([smhd])", text.strip(), re.ASCII)) is None:
         raise click.BadParameter(f"{text!r} is not a duration such as 90s, 15m, 6h or 5d")
     return float(match[1]) * timedelta(seconds={"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]])
 
