@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from freight_exchange.bot.admin import BotFile
     from freight_exchange.bot.status import StoreStatus
 
-_UNSUPPORTED: Final = ("ca_file", "profile", "proxy", "timeout", "token_file")
-"""Options of a client that a bot's own client must set, or whose login a bot cannot use."""
 _EXPORTED: Final = ("url", "email", "get_parameters", "addresses", "currency_field", "carrier_field")
 _LOG_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _STATES: Final = {
@@ -81,8 +79,9 @@ def run_bot(
     $ bot run my_bot:bot
     $ bot run my_bot:make_bot
     """
-    for name in _UNSUPPORTED:
-        if getattr(options, name) is not None:
+    for name, value in attrs.asdict(options).items():
+        # A bot cannot use a saved login, and its own client sets the rest.
+        if value is not None and name not in _EXPORTED:
             raise click.UsageError(f"bot run does not support {opt.name_of(name)}: set it on the bot's own client")
     if log_format == "json":
         _log_as_json()

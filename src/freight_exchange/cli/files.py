@@ -28,19 +28,16 @@ if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Listing, RateRequest
     from freight_exchange.bulk import Row, State
 
-RATES: Final = f"{__name__}.rates"
-"""Key under which the context of a command has the fees of its file."""
-
 # Drafts
 
 
 def draft_options(fields: opt.Fields, *, is_partial: bool = False) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
-    """Add the options of a draft, and `--file`, whose values are their defaults."""
+    """Add the options of a draft, and `--file`, whose values are their defaults; its rates go to `context.meta`."""
 
     def read(context: click.Context, _: click.Parameter, file: str | None) -> None:
         values = {} if file is None else _read(file)
         if "amount" in fields:
-            context.meta[RATES] = values.pop("rates", {})
+            context.meta["rates"] = values.pop("rates", {})
         if unknown := values.keys() - fields.keys():
             message = f"the file has an unknown field {min(unknown)!r}; the fields are {', '.join(fields)}"
             raise click.UsageError(f"{message}; nothing was sent")

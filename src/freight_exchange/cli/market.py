@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _COMPUTED: Final = ("volume", "weight_per", "gross_weight", "chargeable.amount", "chargeable.unit", "chargeable.by")
 """Columns of CSV that are computed from the fields of a request."""
 _OFFER: Final = {"amount": Decimal, "currency": str, "terms": str | None}
-_REQUEST: Final = opt.fields_of(models.RateRequestDraft)
 _ROUTE: Final = opt.fields_of(models.RouteDraft)
 _ROUTE_FILTERS: Final = {
     **dict.fromkeys(("origin", "destination", "vessel", "voyage_id"), str | None), "carrier": int | None,
@@ -115,7 +114,7 @@ async def get(exchange: FreightExchange, /, index: int, out: Out) -> None:
 
 
 @requests.command(lookup="offers list")
-@files.draft_options(_REQUEST)
+@files.draft_options(opt.fields_of(models.RateRequestDraft))
 @opt.past
 @opt.yes
 async def publish(exchange: FreightExchange, /, past: bool, out: Out, **typed: Any) -> None:
@@ -314,7 +313,7 @@ async def submit(
     $ bids submit 4 --amount 1840.50 --currency USD --rate "Ocean Freight=1700" --rate "Chassis=140.50"
     """
     amount, currency = validation.amount(values.pop("amount"), "amount"), values.pop("currency").strip()
-    fees = validation.rates({**validation.rates(click.get_current_context().meta[files.RATES]), **rates})
+    fees = validation.rates({**validation.rates(click.get_current_context().meta["rates"]), **rates})
     price = f"{text_of(amount)} {text_of(currency)}"
     index_or_code = int(currency) if currency.isdecimal() else currency
     target = None if out.yes else await exchange.requests.get(request)

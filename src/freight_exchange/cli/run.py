@@ -46,14 +46,6 @@ class Status(IntEnum):
     TERMINATED = 143
 
 
-class Interrupted(KeyboardInterrupt):
-    """Signal that ended a command."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
 class Failure(click.ClickException):
     """End of a command with a sentence, a status and notes."""
 
@@ -64,7 +56,7 @@ class Failure(click.ClickException):
 
 
 def run(main: Callable[[], Awaitable[T]]) -> T:
-    """Run `main` in an event loop and return its result. Ctrl-C or SIGTERM cancel it, and raise `Interrupted`."""
+    """Run `main` in an event loop and return its result. Ctrl-C or SIGTERM cancel it and raise `KeyboardInterrupt`."""
     import anyio
 
     # A program that a script starts in the background ignores Ctrl-C, and must keep ignoring it.
@@ -93,7 +85,7 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
             error = error.exceptions[0]
         raise error from None
     if not results:
-        raise Interrupted(received[0])
+        raise KeyboardInterrupt(received[0])
     return results[0]
 
 
@@ -204,7 +196,7 @@ def exit_status_of(body: Callable[[], object]) -> int:
             # The cursor is behind a prompt or an echoed `^C`.
             warn("")
         _report("interrupted")
-        return 128 + (error.number if isinstance(error, Interrupted) else signal.SIGINT)
+        return 128 + int(error.args[0] if error.args else signal.SIGINT)
     except OSError as error:
         if error.errno not in _CLOSED and not _is_output_full(error):
             raise

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import click
 
 from freight_exchange.cli.client import Command
-from freight_exchange.cli.run import Failure, Interrupted, Status, run, warn
+from freight_exchange.cli.run import Failure, Status, run, warn
 
 if TYPE_CHECKING:
     from freight_sandbox.board import Board
@@ -79,7 +79,7 @@ def _serve(board: Board, host: str, port: int, *, as_json: bool, state: str | No
 
     try:
         run(main)
-    except Interrupted:
+    except KeyboardInterrupt:
         # Ctrl-C is the regular end of the server.
         if not as_json:
             click.echo("\nStopped." if state is None else f"\nStopped. The exchange is saved in {state}.")
