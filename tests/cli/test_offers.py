@@ -21,12 +21,6 @@ def shipper(shell: Shell) -> Shell:
     return shell
 
 
-def test_question_names_offer(shipper: Shell) -> None:
-    result = shipper("offers", "approve", "5001", typed="y\n")
-    assert "Approve offer 5001: 1840.50 USD on Ceramic tiles, Hong Kong to Long Beach? [y/N]:" in result.err
-    assert result.status == 0
-
-
 def test_offer_is_declined(shipper: Shell) -> None:
     (row,) = shipper("offers", "list").rows
     assert shipper("offers", "decline", row["OFFER"], "--yes").status == 0
