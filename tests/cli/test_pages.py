@@ -45,6 +45,16 @@ def test_table_of_commands_is_current() -> None:
     assert shown == commands.table()
 
 
+def test_pages_name_only_commands_that_exist() -> None:
+    known = {path for path, _ in commands.commands(commands.program)}
+    known |= {" ".join(path.split()[:-1]) for path in known}
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for words in re.findall(r"(?<![\w./-])freight-exchange ((?:[a-z]+(?: |`|$))+)", page.read_text(), re.MULTILINE):
+            named = words.split("`")[0].split()
+            found = any(f"freight-exchange {' '.join(named[:length])}" in known for length in (1, 2, 3))
+            assert found, f"{page.name}: {words}"
+
+
 def test_sessions_on_page_are_current(shell: Shell) -> None:
     page = PAGE.read_text()
     (draft,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
