@@ -196,7 +196,9 @@ def test_approval_in_doubt_is_shown_and_resolved(shell: Shell) -> None:
     (doubt,) = shell("bot", "doubts", "list", "--json").objects
     assert (doubt["kind"], doubt["offer"], doubt["amount"]) == ("approval", 5001, "900")
     assert "answers        0 carried out, 0 refused" in shell("bot", "status").out
-    assert "The approval of offer 5001 of 900 (currency 840), by award, is" in shell("explain", "1").out
+    explanation = shell("explain", "1").out
+    assert "The handler award will be called again, after " in explanation
+    assert "The approval of offer 5001 of 900 (currency 840), by award, is" in explanation
     resolve = ("bot", "doubts", "resolve", "1", "--offer", "5001")
     resolved = shell(*resolve, "--not-taken", typed="y\n")
     assert "The answer to offer 5001 on request 1 is not there, and its handler makes it again" in resolved.err

@@ -239,8 +239,8 @@ def explain(index: int, store: str, name: str | None, out: Out) -> None:
         click.echo(f"First seen {explanation.first_seen:%Y-%m-%d %H:%M:%S} UTC.")
     for kind, handler, state, error in report.deliveries:
         # An earlier error of a delivery that ended well is of no interest.
-        reason = f", with {text_of(error)}" if error and state in ("ready", "dead") else ""
-        click.echo(f"The handler {text_of(handler)} {_STATES[state]}{reason} ({kind}).")
+        reason = {"ready": f" again, after {text_of(error)}", "dead": f", with {text_of(error)}"}.get(state, "")
+        click.echo(f"The handler {text_of(handler)} {_STATES[state]}{reason if error else ''} ({kind}).")
     if explanation.verdict == "handed-out" and not report.deliveries:
         click.echo("No handler has a delivery of it: none matched, or the record has expired.")
     for entry in [*report.offers, *report.answers]:
