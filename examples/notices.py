@@ -25,8 +25,7 @@ from email.message import EmailMessage
 import anyio
 import httpx
 
-from freight_exchange import Bid, Bot, Context, Offer, RetryLater, Router
-from freight_exchange.bot import OfferContext
+from freight_exchange import Bid, Bot, Context, Offer, OfferContext, RetryLater, Router
 
 REQUIRED = ("NOTICE_WEBHOOK", "NOTICE_SECRET", "NOTICE_FROM", "NOTICE_TO")
 SMTP_PORT = 25

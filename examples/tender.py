@@ -11,8 +11,7 @@ import sys
 from datetime import timedelta
 from decimal import Decimal
 
-from freight_exchange import Bot, Context, Offer, Router, quotes
-from freight_exchange.bot import OfferContext
+from freight_exchange import Bot, Context, Offer, OfferContext, Router, quotes
 
 CURRENCY = "USD"
 RATES = {"EUR": Decimal("1.08"), "HKD": Decimal("0.128")}

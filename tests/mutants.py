@@ -444,8 +444,7 @@ _STORE: Final = (
 )
 
 _TOOLS: Final = (
-    Mutant("write-without-confirmation", TOOLS,
-           {"run/confirm": returns(None), "yes_option.check": returns(False)}, ("cli/test_bids.py",)),
+    Mutant("write-without-confirmation", TOOLS, {"run/confirm": returns(None)}, ("cli/test_bids.py",)),
     Mutant("control-characters-on-the-terminal", TOOLS, {"text/clean": lambda _: lambda text: text},
            ("cli/test_show.py",)),
     Mutant("board-changed-by-another-site", TOOLS, {"_permit_change": returns(None)},

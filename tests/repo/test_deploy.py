@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry, generate_latest
 
-from freight_exchange import Bot, config, options
+from freight_exchange import Bot, RateRequest, RequestContext, config, options
 from freight_exchange.bot.process import STATUSES
-from freight_exchange.cli.sandbox import sandbox as sandbox_command
+from freight_exchange.cli.sandbox import sandbox
 from freight_exchange.testing import Sandbox
 
 ROOT = Path(__file__).parents[2]
@@ -79,14 +78,45 @@ class TestUnit:
         assert "nowhere is not executable" in verify_unit(tmp_path, "/nowhere")
 
     @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
-    def test_leaves_little_of_the_machine_to_the_bot(self) -> None:
-        command = ["systemd-analyze", "security", "--offline=true", "--threshold=30", str(DEPLOY / "bot.service")]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout[-300:] + done.stderr
+    def test_is_rated_below_three(self) -> None:
+        """Fault 36: a bot needs its folder and the network."""
+        command = ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=30"]
+        done = subprocess.run([*command, DEPLOY / "bot.service"], capture_output=True, text=True, check=False)
+        if "Unknown option" in done.stderr or "unrecognized option" in done.stderr:
+            pytest.skip("this systemd rates running units only")
+        assert done.returncode == 0, done.stdout + done.stderr
 
     def test_environment_names_service_and_account(self) -> None:
         names = set(re.findall(r"^(FREIGHT_EXCHANGE_\w+)=", (DEPLOY / "bot.env").read_text(), re.MULTILINE))
         assert names == {options.URL_VARIABLE, options.EMAIL_VARIABLE, options.PASSWORD_VARIABLE}
+
+
+@pytest.mark.virtual_time
+async def test_alerts_and_dashboard_use_metrics_that_a_bot_has() -> None:
+    sandbox = Sandbox()
+    bot = Bot(store=None)
+
+    @bot.on_new
+    async def quote(request: RateRequest, ctx: RequestContext) -> None: ...
+
+    async with sandbox.running(bot):
+        await bot.idle()
+        metrics = [*bot.collector().collect()]
+    names = {sample.name for metric in metrics for sample in metric.samples}
+    names |= {f"{metric.name}_bucket" for metric in metrics if metric.type == "histogram"}
+    names |= {f"{metric.name}_total" for metric in metrics if metric.type == "counter"}
+    rules = [rule for group in loaded(DEPLOY / "alerts.yaml")["groups"] for rule in group["rules"]]
+    panels = json.loads((DEPLOY / "dashboard.json").read_text())["panels"]
+    expressions = [rule["expr"] for rule in rules]
+    expressions += [target["expr"] for panel in panels for target in panel["targets"]]
+    used = {name for expression in expressions for name in re.findall(r"freight_exchange_bot_\w+", expression)}
+    assert used - names == set()
+    # What the page calls a reason for an alert has one.
+    page = (ROOT / "docs" / "operate.md").read_text()
+    table = page[page.index("| Metric, prefix") :].split("\n\n")[0].splitlines()[2:]
+    for row in (row for row in table if "| | |" not in row and "histograms" not in row):
+        reasons = re.findall(r"`([a-z_]+)", row.split(" | ")[0])
+        assert any(name in rule["expr"] for rule in rules for name in reasons), row
 
 
 class TestImage:
@@ -109,8 +139,8 @@ class TestImage:
     def test_services_share_the_image_and_the_loopback_address(self, name: str) -> None:
         services = loaded(DEPLOY / name)["services"]
         program, command, *arguments = services["sandbox"]["command"]
-        assert (program, command) == ("freight-exchange", sandbox_command.name)
-        parameters = sandbox_command.make_context("sandbox", arguments).params
+        assert (program, command) == ("freight-exchange", sandbox.name)
+        parameters = sandbox.make_context("sandbox", arguments).params
         assert parameters["host"] == "0.0.0.0"
         (port,) = services["sandbox"]["ports"]
         assert port == f"127.0.0.1:{parameters['port']}:{parameters['port']}"
@@ -119,35 +149,6 @@ class TestImage:
         assert config.base_url(bot["environment"][options.URL_VARIABLE]) == f"http://127.0.0.1:{parameters['port']}/api"
         assert int(bot["stop_grace_period"].removesuffix("s")) > DRAIN
         assert bot["image"] == services["sandbox"]["image"]
-
-
-class TestMonitoring:
-    NAME = re.compile(r"\bfreight_exchange_bot_\w+")
-
-    @pytest.mark.virtual_time
-    async def test_asks_for_metrics_that_a_bot_has(self, sandbox: Sandbox) -> None:
-        bot = Bot(store=None)
-
-        @bot.on_new(id="quote")
-        async def quote(request: Any, ctx: Any) -> None:
-            await ctx.offer(amount=1, currency="USD")
-
-        registry = CollectorRegistry()
-        registry.register(bot.collector())
-        async with sandbox.running(bot) as trial:
-            sandbox.publish()
-            await trial.idle()
-            text = generate_latest(registry).decode()
-        exposed = {*self.NAME.findall(text)}
-        expressions = [rule["expr"] for group in loaded(DEPLOY / "alerts.yaml")["groups"] for rule in group["rules"]]
-        panels = json.loads((DEPLOY / "dashboard.json").read_text())["panels"]
-        expressions += [target["expr"] for panel in panels for target in panel["targets"]]
-        used = {name for expression in expressions for name in self.NAME.findall(expression)}
-        assert used <= exposed
-        page = (ROOT / "docs" / "operate.md").read_text()
-        assert {name.removeprefix("freight_exchange_bot_") for name in used if "bucket" not in name} <= {
-            *re.findall(r"\w+", page), "call_duration_seconds_count"
-        }  # fmt: skip
 
 
 class TestRepository:
