@@ -18,24 +18,22 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 # The tests start hundreds of processes: without byte code each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check test long demo docs bench browser lock clean
+.PHONY: help check test long mutants demo docs bench browser lock clean
 
 help:
 	@echo "make test     every check: lint, types, layers, tests, the built wheel (FAST=1: the quick ones)"
 	@echo "make check    lint, types and layers alone (FAST=1: without the types of tests)"
 	@echo "make long     what takes minutes: new examples, campaigns of kills and faults, pages installed from scratch"
+	@echo "make mutants  breaks one rule of the code at a time, and prints the test that fails"
 	@echo "make demo     a forwarder's bot that is killed at work; checks each promise"
 	@echo "make docs     the documentation, built into site/"
 	@echo "make bench    what things cost, beside peers (ARGS=--quick: a first look)"
 	@echo "make browser  tests of the sandbox's board in a real browser"
 	@echo "make lock     compile requirements/ again (UPGRADE=--upgrade: to the newest versions)"
-	@echo "make setup    the environment of the tests, which each target makes itself"
 	@echo "make clean    remove what the other targets made"
 
 # One lock has the hashes of every group; an environment takes those that it needs.
 LOCKED = --require-hashes --requirements pyproject.toml --all-extras --group dev --constraints requirements/dev.txt
-
-setup: $(READY)
 
 # uv replaces pip once it is there; a half-made or moved environment is made anew.
 $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
@@ -76,6 +74,9 @@ long: $(READY)
 	@$(BIN)/python -m pytest -m "long or hypothesis" -o faulthandler_timeout=0 --hypothesis-profile=search --backends=both
 	@$(BIN)/python tools/pages.py --install
 
+mutants: $(READY)
+	@$(BIN)/python -m tests.mutants $(ARGS)
+
 demo: $(READY)
 	@$(BIN)/python examples/demo.py
 
@@ -99,7 +100,7 @@ browser: .venvs/browser/.ready
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links $(UPGRADE)
 lock:
-	@test -x $(BIN)/uv || $(MAKE) setup
+	@test -x $(BIN)/uv || $(MAKE) $(READY)
 	@$(LOCK) requirements/uv.in --output-file requirements/uv.txt
 	@$(LOCK) pyproject.toml --all-extras --group dev --group docs --group bench --group browser \
 		--output-file requirements/dev.txt
