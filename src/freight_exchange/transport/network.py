@@ -13,13 +13,11 @@ import re
 import socket
 import ssl
 import sys
-import traceback
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import anyio
@@ -42,8 +40,6 @@ else:
     # httpx2 need not be installed.
     HttpClient = httpx.AsyncClient | Any
 
-__all__ = ["SEND_TIMEOUT", "CallersClient", "Connections", "HttpClient", "Network", "library_of", "proxy_secrets"]
-
 T = TypeVar("T")
 
 SEND_TIMEOUT: Final = 10
@@ -60,7 +56,7 @@ _SOCKET_OPTIONS: Final = {
 }.get(sys.platform, [])
 _USER_AGENT: Final = f"freight-exchange-python/{__version__}".encode("ascii")
 _CLOSE_TIMEOUT: Final = 1.0
-_MAX_IDLE: Final = 100
+_MAX_URLS: Final = 256
 
 
 class NotSent(BaseException):
@@ -110,15 +106,12 @@ class Network:
         except FreightExchangeError as error:
             # Its frames contain parts of the reply, which may be a login's with the token.
             failure = error.with_traceback(None)
-        except self._library.HTTPStatusError as error:
-            failure = _foreign(error)
-        except (self._library.HTTPError, self._library.InvalidURL, OSError) as error:
-            if isinstance(error, OSError) and error.filename is not None:
-                # An error about a file is a bug in the caller's client, not a network failure.
-                raise
+        except (self._library.TransportError, self._library.InvalidURL, OSError) as error:
             failure = self._translated(error, call, trace)
-        except Exception as error:  # noqa: BLE001  # a caller's transport may raise anything, with the token in its repr
-            failure = _foreign(error)
+        except Exception as error:  # noqa: BLE001  # a caller's transport may raise anything
+            # Its text may show the request with its token. A builtin type counts as a bug, and is not retried.
+            module, name = type(error).__module__, type(error).__qualname__
+            failure = TransportError(f"the HTTP client failed with {module}.{name}", permanent=module == "builtins")
         finally:
             sending.set(None)
         # Raised outside of the handlers: the library's exception has the request's body and headers, and must not
@@ -147,7 +140,7 @@ class Network:
             url = self._library.URL(f"{self._base_url}/{request.path}")
             if (url.scheme, url.netloc) != (self._base.scheme, self._base.netloc):
                 raise ConfigurationError(f"the path {request.path!r} leads away from {self._base_url}")
-            if len(self._urls) < 256:
+            if len(self._urls) < _MAX_URLS:
                 self._urls[request.path] = url
         return url.copy_merge_params(request.params) if request.params else url
 
@@ -236,20 +229,18 @@ class _Connection(httpx.AsyncHTTPTransport):
 
     def is_clean(self, response: httpx.Response) -> bool:
         """Return whether the connection is open and has no bytes with which the next reply would begin."""
-        stream = response.extensions.get("network_stream")
-        if stream is not None and (tls := stream.get_extra_info("ssl_object")) is not None:
+        tls = response.extensions["network_stream"].get_extra_info("ssl_object")
+        if tls is not None:
             try:
                 # From memory, without waiting.
                 tls.read(1)
-            except ssl.SSLWantReadError:
-                pass
-            except ssl.SSLError:
-                return False
+            except ssl.SSLError as error:
+                if not isinstance(error, ssl.SSLWantReadError):
+                    return False
             else:
                 return False
         # httpcore has no public name for the bytes that its parser holds.
-        connections = self._pool.connections
-        layer: Any = connections[0] if connections else None
+        layer: Any = next(iter(self._pool.connections), None)
         while layer is not None and not hasattr(layer, "_h11_state"):
             layer = getattr(layer, "_connection", None)
         return layer is not None and layer._h11_state.trailing_data == (b"", False)
@@ -267,11 +258,10 @@ class Connections:
     def __init__(
         self,
         base_url: str,
-        *,
-        proxy: Secret | None = None,
-        verify: bool | ssl.SSLContext = True,
-        keepalive: float = 120.0,
-        backend: Any = None,
+        proxy: Secret | None,
+        verify: bool | ssl.SSLContext,
+        keepalive: float,
+        backend: Any,
     ) -> None:
         if verify is True and base_url.startswith("http://") and proxy is None:
             # A plain URL needs no certificates, and loading them takes longer than many scripts run.
@@ -279,6 +269,11 @@ class Connections:
         self._context = httpx.create_ssl_context(verify=verify, trust_env=False)
         self._proxy = None if proxy is None else _proxy(proxy, self._context)
         self.proxy_address = None if self._proxy is None else _address(self._proxy.url)
+        self.secrets: list[Secret] = []
+        if self._proxy is not None and self._proxy.raw_auth is not None and (password := self._proxy.raw_auth[1]):
+            # Plain, and as sent in basic authentication.
+            basic = base64.b64encode(b":".join(self._proxy.raw_auth)).decode("ascii").rstrip("=")
+            self.secrets = [Secret(password.decode("utf-8", "replace")), Secret(basic)]
         self._keepalive = keepalive
         self._backend = backend
         # The most recent connection is at the right end and reused first, so that the others expire at the left.
@@ -309,7 +304,7 @@ class Connections:
         now = anyio.current_time()
         connection.idle_since = now
         self._idle.append(connection)
-        if len(self._idle) > _MAX_IDLE or self._idle[0].idle_since < now - self._keepalive:
+        if self._idle[0].idle_since < now - self._keepalive:
             await _close(self._idle.popleft())
 
     async def aclose(self) -> None:
@@ -342,20 +337,12 @@ class CallersClient:
         return await self._in_task(self._exchange(native))
 
     async def _exchange(self, native: Any) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        reply = await self._client.send(native, auth=None, follow_redirects=False, stream=True)
         try:
-            reply = await self._client.send(native, auth=None, follow_redirects=False, stream=True)
-            try:
-                content = _bounded(reply.content) if reply.is_stream_consumed else await _read(reply)
-            finally:
-                with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
-                    await reply.aclose()
-        except self.library.HTTPStatusError as error:
-            # An event hook of the client raised because of the status.
-            reply = error.response
-            if not reply.is_error or getattr(reply, "_request", None) is not native:
-                # The reply to another request, which the hook made.
-                raise
-            content = _bounded(reply.content) if reply.is_stream_consumed else b""
+            content = _bounded(reply.content) if reply.is_stream_consumed else await _read(reply)
+        finally:
+            with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+                await reply.aclose()
         return reply.status_code, reply.headers.raw, content
 
     async def _in_task(self, work: Coroutine[Any, Any, T]) -> T:
@@ -453,53 +440,30 @@ def _content_class(library: Any) -> type[Any]:
     """Return a class of request bodies for a library, which accepts only subclasses of its own."""
 
     class Content(library.ByteStream):  # type: ignore[misc]  # the library is known when it runs
+        """Body that is its own iterator: the library's is a generator, and trio warns of one that is not finished."""
+
         def __init__(self, content: bytes) -> None:
             super().__init__(content)
             self._content = content
 
-        def __aiter__(self) -> AsyncIterator[bytes]:
-            return _Once(self._content)
+        def __aiter__(self) -> Any:
+            self._pieces = [self._content]
+            return self
+
+        async def __anext__(self) -> bytes:
+            if not self._pieces:
+                raise StopAsyncIteration
+            return self._pieces.pop()
 
     return Content
-
-
-class _Once:
-    """Asynchronous iterator over one piece.
-
-    The library's own iterator is a generator: if sending fails it is not finished, and trio warns of that.
-    """
-
-    __slots__ = ("_pieces",)
-
-    def __init__(self, piece: bytes) -> None:
-        self._pieces = [piece]
-
-    def __aiter__(self) -> _Once:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if not self._pieces:
-            raise StopAsyncIteration
-        return self._pieces.pop()
 
 
 def _proxy(url: Secret, context: ssl.SSLContext) -> httpx.Proxy:
     # Raised outside of the handler and without the URL, which may contain a password.
     with suppress(ValueError, TypeError, httpx.InvalidURL):
-        proxy = httpx.Proxy(url.reveal())
-        if proxy.url.host and proxy.url.scheme in ("http", "https"):
-            return httpx.Proxy(url.reveal(), ssl_context=context if proxy.url.scheme == "https" else None)
+        is_tls = httpx.URL(url.reveal()).scheme == "https"
+        return httpx.Proxy(url.reveal(), ssl_context=context if is_tls else None)
     raise ConfigurationError("proxy must be the URL of a proxy, such as http://proxy.example:3128")
-
-
-def proxy_secrets(url: Secret) -> list[Secret]:
-    """List the secrets of a proxy's URL: its password, plain and as sent in basic authentication."""
-    with suppress(ValueError, TypeError, httpx.InvalidURL):
-        auth = httpx.Proxy(url.reveal()).raw_auth
-        if auth is not None and auth[1]:
-            basic = base64.b64encode(b":".join(auth)).decode("ascii").rstrip("=")
-            return [Secret(auth[1].decode("utf-8", "replace")), Secret(basic)]
-    return []
 
 
 def _address(url: Any) -> str:
@@ -521,25 +485,24 @@ async def _close(connection: Any) -> None:
 
 def _explanation(error: Exception, names: set[str], server: str, proxy: str | None, call: Call) -> tuple[str, bool]:
     """Return the message for a failure, and whether a retry cannot help."""
-    timeouts = call.limits.timeouts
     peer = server if proxy is None else f"{server} through the proxy {proxy}"
-    if (reason := next(filter(None, map(_certificate_problem, _links(error))), None)) and "ConnectError" in names:
+    if "ConnectError" in names and (flaw := next(filter(None, map(_certificate_flaw, _links(error))), None)):
         advice = "if its authority is a private one, load it into an ssl.SSLContext and pass that as verify="
-        return f"the certificate of {peer} is not accepted: {reason}; {advice}", True
+        return f"the certificate of {peer} is not accepted: {flaw}; {advice}", True
     if "ProxyError" in names:
-        status = str(error)[:3] if str(error)[:3].isdecimal() else ""
-        advice = "; put the proxy's user and password into its URL" if status == "407" else ""
+        status = int(digits) if (digits := str(error)[:3]).isdecimal() else 0
+        advice = "; put the proxy's user and password into its URL" if status == 407 else ""
         answer = f": it answered {status}" if status else ""
-        permanent = bool(status) and int(status) < 500 and status not in ("408", "425", "429")
-        return f"the proxy {proxy} did not connect to {server}{answer}{advice}", permanent
+        is_final = 0 < status < 500 and status not in (408, 425, 429)
+        return f"the proxy {proxy} did not connect to {server}{answer}{advice}", is_final
     if names & {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError"}:
         return f"the HTTP library refused the request to {server}", True
+    timeouts = call.limits.timeouts
     sentences = {
         "ConnectTimeout": f"no connection within {timeouts.connect:g} s to {peer}",
         "ConnectError": f"no connection to {peer}{_reason(error)}",
         "ReadTimeout": f"nothing came from {peer} for {timeouts.read:g} s",
         "WriteTimeout": f"{peer} took nothing of the request for {timeouts.write:g} s",
-        "PoolTimeout": f"the http_client had no free connection for {server}",
     }
     broke = f"the connection to {peer} broke{_reason(error)}"
     return next((sentence for name, sentence in sentences.items() if name in names), broke), False
@@ -548,16 +511,16 @@ def _explanation(error: Exception, names: set[str], server: str, proxy: str | No
 def _reason(error: BaseException) -> str:
     """Return the system's reason for a failed connection."""
     for link in _links(error):
-        if isinstance(link, socket.gaierror):
-            return ": no such host"
         if isinstance(link, ssl.SSLError):
             return ": the TLS handshake failed; is https:// right in the URL?"
+        if isinstance(link, socket.gaierror):
+            return ": no such host"
         if isinstance(link, OSError) and link.errno is not None and link.errno in errno.errorcode:
             return f": {os.strerror(link.errno).lower()}"
     return ""
 
 
-def _certificate_problem(error: BaseException) -> str:
+def _certificate_flaw(error: BaseException) -> str:
     # Some libraries keep only the text of OpenSSL's error.
     found = re.search(r"certificate verify failed(?:: )?([^(]*)", str(error), re.IGNORECASE)
     return getattr(error, "verify_message", "") or ("" if found is None else found[1].strip() or "not valid")
@@ -573,17 +536,3 @@ def _links(error: BaseException) -> Iterator[BaseException]:
         for one in (link.__cause__ or link.__context__, *following):
             if one is not None and one not in links:
                 links.append(one)
-
-
-def _foreign(error: Exception) -> TransportError:
-    """Return the error for an exception that the HTTP library does not document.
-
-    Its text may show the request with its token, and is left out. A builtin type counts as a bug, and is not retried.
-    """
-    kind = type(error)
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return TransportError(
-        f"the HTTP client failed with {kind.__module__}.{kind.__qualname__} in {Path(frame.filename).name}, line"
-        f" {frame.lineno}",
-        permanent=kind.__module__ == "builtins",
-    )

@@ -18,7 +18,7 @@ from freight_exchange.hooks import Attempt, CallInfo
 from freight_exchange.platform import clock
 from freight_exchange.transport.call import Call, Limits, Request, RequestKind, Response, Send, new_call_id
 from freight_exchange.transport.limits import Brake, Slots
-from freight_exchange.transport.network import CallersClient, Connections, Network, proxy_secrets
+from freight_exchange.transport.network import CallersClient, Connections, Network
 from freight_exchange.transport.redact import Redactor, Secret, filter_logs, reply_headers
 from freight_exchange.transport.retry import Deadline, Outcome, Retry
 from freight_exchange.transport.token import Grant, Token
@@ -85,17 +85,12 @@ class Transport:
         redactor = self.redactor
         filter_logs()
         if self.http_client is None:
-            if self.proxy is not None:
-                # A proxy may repeat its password in its answer, which httpcore logs.
-                for secret in proxy_secrets(self.proxy):
-                    redactor.add(secret)
             self._connections: Connections | CallersClient = Connections(
-                self.base_url,
-                proxy=self.proxy,
-                verify=self.verify,
-                keepalive=self.keepalive,
-                backend=self.backend,
+                self.base_url, self.proxy, self.verify, self.keepalive, self.backend
             )
+            # A proxy may repeat its password in its answer, which httpcore logs.
+            for secret in self._connections.secrets:
+                redactor.add(secret)
         else:
             self._connections = CallersClient(self.http_client)
         if self.token_store is None:
