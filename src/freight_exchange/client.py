@@ -27,7 +27,7 @@ from freight_exchange.endpoints.routes import Routes
 from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError, ValidationError
 from freight_exchange.filters import OfferFilter, RequestFilter
-from freight_exchange.hooks import Hook, Instrumentation
+from freight_exchange.instruments import Instrumentation
 from freight_exchange.models import Bid, Publish, RawWrite, Reconciliation, Respond, Route, SubmitOffer, User, Write
 from freight_exchange.options import (
     DEFAULT_ALLOWANCE,
@@ -56,6 +56,7 @@ from freight_exchange.transport.send import Transport
 if TYPE_CHECKING:
     from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
     from freight_exchange.feed.poller import ClientParts
+    from freight_exchange.hooks import Hook
 
 
 class _Shared:

@@ -15,7 +15,7 @@ import attrs
 
 from freight_exchange.endpoints.service import Conventions
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.hooks import Hooks, Instrumentation, Instruments
+from freight_exchange.instruments import Hooks, Instrumentation, Instruments
 from freight_exchange.options import (
     ADDRESSES,
     ADDRESSES_VARIABLE,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import attrs
 
-from freight_exchange.hooks import NO_INSTRUMENTS, Instruments
+from freight_exchange.instruments import NO_INSTRUMENTS, Instruments
 from freight_exchange.models import Write
 from freight_exchange.options import RetryPolicy, Timeouts
 

@@ -229,8 +229,8 @@ class _Connection(httpx.AsyncHTTPTransport):
 
     def is_clean(self, response: httpx.Response) -> bool:
         """Return whether the connection is open and has no bytes with which the next reply would begin."""
-        tls = response.extensions["network_stream"].get_extra_info("ssl_object")
-        if tls is not None:
+        stream = response.extensions.get("network_stream")
+        if stream is not None and (tls := stream.get_extra_info("ssl_object")) is not None:
             try:
                 # From memory, without waiting.
                 tls.read(1)

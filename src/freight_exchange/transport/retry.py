@@ -23,7 +23,6 @@ from freight_exchange.errors import (
     RateLimitedError,
     TransportError,
 )
-from freight_exchange.hooks import Retry as RetryEvent
 from freight_exchange.platform import clock
 from freight_exchange.transport.call import RequestKind
 from freight_exchange.transport.limits import MAX_WAIT
@@ -31,7 +30,7 @@ from freight_exchange.transport.redact import redact_decode_error, reply_headers
 from freight_exchange.transport.replies import error_of, login_error, retry_after
 
 if TYPE_CHECKING:
-    from freight_exchange.hooks import Hooks
+    from freight_exchange.instruments import Hooks
     from freight_exchange.options import RetryPolicy
     from freight_exchange.transport.call import Call, Request, Response, Send
     from freight_exchange.transport.redact import Redactor
@@ -265,6 +264,8 @@ class Retry:
             delay, number = state.upcoming_sleep, call.sends
             _logger.info("%s; retrying in %.2f s (call %s)", error, delay, call.call_id)
             if self._hooks:
+                from freight_exchange.hooks import Retry as RetryEvent
+
                 event = RetryEvent(
                     method=call.method, path=call.path, number=number, delay=delay, error=error, call_id=call.call_id
                 )

@@ -14,7 +14,6 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.base import NO_HEADERS
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, FreightExchangeError
-from freight_exchange.hooks import Attempt, CallInfo
 from freight_exchange.platform import clock
 from freight_exchange.transport.call import Call, Limits, Request, RequestKind, Response, Send, new_call_id
 from freight_exchange.transport.limits import Brake, Slots
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     import ssl
 
     from freight_exchange.errors import Reconciler
-    from freight_exchange.hooks import Hooks
+    from freight_exchange.instruments import Hooks
     from freight_exchange.models import User, Write
     from freight_exchange.transport.call import Middleware
     from freight_exchange.transport.token import Credentials
@@ -173,8 +172,10 @@ class Transport:
         del content
         send = self._chains[kind]
         if limits.instruments:
+            from freight_exchange.hooks import CallInfo
+
             info = CallInfo(base_url=self.base_url, method=method, path=path, call_id=call.call_id, write=write)
-            with limits.instruments.call(info):
+            with limits.instruments.span(info):
                 return cast("T", await send(call, request))
         return cast("T", await send(call, request))
 
@@ -275,6 +276,9 @@ class Report:
     ) -> None:
         if not (self._hooks or abandoned or _logger.isEnabledFor(logging.DEBUG)):
             return
+        # Imported here: most programs have no hooks.
+        from freight_exchange.hooks import Attempt
+
         headers = NO_HEADERS
         if response is not None and self._hooks:
             headers = reply_headers(response.headers, self._redactor, login=call.kind is RequestKind.LOGIN)

@@ -22,13 +22,12 @@ from freight_exchange.errors import (
     RateLimitedError,
     ServerError,
 )
-from freight_exchange.hooks import Login
 from freight_exchange.platform import clock
 from freight_exchange.transport.call import RequestKind
 from freight_exchange.transport.replies import MAX_HONOURED, format_seconds, is_unauthorized
 
 if TYPE_CHECKING:
-    from freight_exchange.hooks import Hooks
+    from freight_exchange.instruments import Hooks
     from freight_exchange.transport.call import Call, Request, Response, Send
     from freight_exchange.transport.redact import Secret
 
@@ -298,6 +297,8 @@ class Token:
         self, generation: int, reason: Reason, started: clock.Reading, error: FreightExchangeError | None
     ) -> None:
         if self._hooks:
+            from freight_exchange.hooks import Login
+
             # The outcome is known already: a hook that hangs must not delay all calls.
             with anyio.move_on_after(_FETCH_TIMEOUT):
                 await self._hooks.emit(

@@ -56,6 +56,15 @@ class CachedLogin:
     obtained: clock.Reading
     user: Mapping[str, object]
 
+    def age(self) -> float:
+        """Return the seconds since it was obtained, at most; infinity if no clock is valid."""
+        now = clock.Reading(boot_id=clock.boot_id(), boot=clock.boot_time(), wall=clock.wall_time())
+        return max(0.0, clock.max_elapsed(self.obtained, now))
+
+    def is_fresh(self) -> bool:
+        """Return whether the login can be used without another one."""
+        return not self.lifetime or self.age() < self.lifetime - leeway_of(self.lifetime)
+
     def to_bytes(self) -> bytes:
         """Return the content of a token file."""
         facts = {name: getattr(self, name) for name in ("base_url", "account", "lifetime", "user")}
@@ -146,7 +155,7 @@ class TokenFile:
         key = hashlib.sha256(f"{base_url}\n{account}".encode(errors="replace")).hexdigest()[:16]
         return self._path or _state_folder() / f"token-{key}.json"
 
-    def find(self, path: Path, base_url: str, account: str, now: clock.Reading) -> CachedLogin | None:
+    def find(self, path: Path, base_url: str, account: str) -> CachedLogin | None:
         """Return the login of the account, if it can be used without another one."""
         login = self._read(path)
         if login is None:
@@ -154,8 +163,7 @@ class TokenFile:
         if (login.base_url, login.account) != (base_url, account):
             self._warn(path, "is not used: it holds the login of another account or service")
             return None
-        age = clock.max_elapsed(login.obtained, now)
-        return login if not login.lifetime or age < login.lifetime - leeway_of(login.lifetime) else None
+        return login if login.is_fresh() else None
 
     def lock(self, path: Path) -> FileLock | None:
         """Lock the file: `None` while another process has it."""
@@ -244,12 +252,12 @@ class SharedLogin:
         pause = _FIRST_PAUSE
         # With jitter: the first process that stops waiting logs in for the others.
         with anyio.move_on_after(self._lock_timeout * random.uniform(0.8, 1.0)):
-            while (found := await self._in_thread(partial(self._login_or_lock, path, email, clock.now()))) is None:
+            while (found := await self._in_thread(partial(self._login_or_lock, path, email))) is None:
                 await anyio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(_MAX_PAUSE, 1.5 * pause)
         if isinstance(found, CachedLogin):
-            now = clock.now()
-            age = max(0.0, clock.max_elapsed(found.obtained, now))
+            # A file without an end of its token may be of any age.
+            now, age = clock.now(), min(found.age(), 1e9)
             obtained = attrs.evolve(now, loop=now.loop - age, boot=now.boot - age, wall=now.wall - age)
             grant = Grant(
                 token=found.token, lifetime=found.lifetime, user=found.user, obtained=obtained, is_adopted=True
@@ -264,11 +272,11 @@ class SharedLogin:
             if found is not None:
                 found.release()
 
-    def _login_or_lock(self, path: Path, email: str, now: clock.Reading) -> CachedLogin | FileLock | None:
+    def _login_or_lock(self, path: Path, email: str) -> CachedLogin | FileLock | None:
         """Return an acceptable login, or the lock for a new one, or `None` while another process logs in."""
         lock: FileLock | None = None
         for _ in range(2):
-            login = self._file.find(path, self._base_url, email, now)
+            login = self._file.find(path, self._base_url, email)
             if login is not None and login.token not in self._refused:
                 if lock is not None:
                     lock.release()
