@@ -146,8 +146,9 @@ class Call:
     stopped: bool = False
     reply: Response | None = None
     waits_for_login: bool = False
-    # Description of the wait in which the deadline passed.
+    # Description of the wait in which the deadline would pass.
     queue: str = ""
+    scope: anyio.CancelScope = attrs.field(init=False)
 
     @property
     def ends_at(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -102,14 +103,9 @@ class Transport:
             seconds = self.login_limits.deadline / 2
             shared = SharedLogin(self.token_store, self.base_url, self._log_in, self._adopt, seconds)
             self._token = Token(self.hooks, self.credentials, shared, shared.refuse)
-        outcome = Outcome(redactor)
-        self._deadline = Deadline(outcome, redactor)
-        above = [
-            self._deadline,
-            Retry(self.hooks, redactor, self.retry_tokens),
-            outcome,
-            *map(_guarded, self.middleware),
-        ]
+        self._deadline = Deadline(redactor)
+        retry = Retry(self.hooks, redactor, self.retry_tokens)
+        above = [self._deadline, retry, Outcome(redactor), *map(_guarded, self.middleware)]
         report, brake = Report(self.hooks, redactor), Brake()
         reads = Slots(self.max_connections, "connections", "max_connections")
         writes = Slots(self.max_writes, "slots for writes", "max_writes")
@@ -260,7 +256,6 @@ class Report:
                 with anyio.move_on_after(_LAST_RECORD_TIMEOUT, shield=True):
                     await self._report(call, began, abandoned=True)
             raise
-        # Before the hooks: if they outlast the deadline, `Deadline` finds the reply here.
         call.reply = response
         await self._report(call, began, response=response)
         return response
@@ -303,7 +298,12 @@ class Report:
             )
         else:
             _logger.debug("%s", attempt)
-        await self._hooks.emit(attempt)
+        # Hooks may outlast the deadline, after a reply that came in time.
+        call.scope.deadline = math.inf
+        try:
+            await self._hooks.emit(attempt)
+        finally:
+            call.scope.deadline = call.ends_at
 
 
 def _guarded(layer: Middleware) -> Callable[..., Awaitable[Response]]:
