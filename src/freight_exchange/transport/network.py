@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import errno
+import io
 import os
 import re
 import socket
@@ -17,7 +18,7 @@ import zlib
 from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import anyio
@@ -56,7 +57,6 @@ _SOCKET_OPTIONS: Final = {
 }.get(sys.platform, [])
 _USER_AGENT: Final = f"freight-exchange-python/{__version__}".encode("ascii")
 _CLOSE_TIMEOUT: Final = 1.0
-_MAX_URLS: Final = 256
 
 
 class NotSent(BaseException):
@@ -72,23 +72,22 @@ class Network:
     def __init__(self, base_url: str, connections: Connections | CallersClient, redactor: Redactor) -> None:
         self._connections = connections
         self._redactor = redactor
-        self._library = library = connections.library
+        self._library = connections.library
         try:
-            self._base = library.URL(base_url)
-        except library.InvalidURL as error:
+            self._base = self._library.URL(base_url)
+        except self._library.InvalidURL as error:
             raise ConfigurationError(f"base_url is not a URL: {error}") from None
-        self._base_url = base_url
         self._server = _address(self._base)
-        self._is_tls = self._base.scheme == "https"
-        self._content = _content_class(library)
-        self._urls: dict[str, Any] = {}
+        self._content = _content_class(self._library)
+        # Parsing a URL takes long, and few paths are used.
+        self._url = lru_cache(256)(lambda path: self._library.URL(f"{base_url}/{path}"))
 
     async def __call__(self, call: Call, request: Request) -> Response:
         if call.stopped:
             raise TransportError("the call has ended: a middleware may send a request only before it returns")
         if call.kind is RequestKind.WRITE and call.handed:
             raise ConfigurationError("a middleware may send a write only once: a second time could do it twice")
-        trace = _Trace(call) if self._is_tls or call.kind is not RequestKind.READ else None
+        trace = _Trace(call) if self._base.scheme == "https" or call.kind is not RequestKind.READ else None
         native = self._native(call, request, trace)
         failure: FreightExchangeError
         sending.set((self._redactor, call.kind is RequestKind.LOGIN))
@@ -121,28 +120,15 @@ class Network:
 
     def _native(self, call: Call, request: Request, trace: _Trace | None) -> Any:
         timeouts = call.limits.timeouts
-        extensions: dict[str, Any] = {
-            "timeout": {"connect": timeouts.connect, "read": timeouts.read, "write": timeouts.write, "pool": None}
-        }
-        if trace is not None:
-            extensions["trace"] = trace
+        limits = {"connect": timeouts.connect, "read": timeouts.read, "write": timeouts.write, "pool": None}
+        url = self._url(request.path)
         return self._library.Request(
             request.method,
-            self._url(request),
+            url.copy_merge_params(request.params) if request.params else url,
             headers=self._headers(call, request),
             stream=self._content(request.content or b""),
-            extensions=extensions,
+            extensions={"timeout": limits} if trace is None else {"timeout": limits, "trace": trace},
         )
-
-    def _url(self, request: Request) -> Any:
-        url = self._urls.get(request.path)
-        if url is None:
-            url = self._library.URL(f"{self._base_url}/{request.path}")
-            if (url.scheme, url.netloc) != (self._base.scheme, self._base.netloc):
-                raise ConfigurationError(f"the path {request.path!r} leads away from {self._base_url}")
-            if len(self._urls) < _MAX_URLS:
-                self._urls[request.path] = url
-        return url.copy_merge_params(request.params) if request.params else url
 
     def _headers(self, call: Call, request: Request) -> list[tuple[bytes, bytes]]:
         # Encoded first, as an error about a header must not find the token in this frame.
@@ -212,42 +198,8 @@ class _Trace:
                 await _close(self._stream)
 
 
-class _Connection(httpx.AsyncHTTPTransport):
-    """One connection of httpcore. `backend` replaces its network, for exchanges in memory."""
-
-    def __init__(self, context: ssl.SSLContext, proxy: httpx.Proxy | None, keepalive: float, backend: Any) -> None:
-        super().__init__(
-            verify=context,
-            trust_env=False,
-            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=keepalive),
-            proxy=proxy,
-            socket_options=_SOCKET_OPTIONS,
-        )
-        self.idle_since = 0.0
-        if backend is not None:
-            self._pool._network_backend = backend
-
-    def is_clean(self, response: httpx.Response) -> bool:
-        """Return whether the connection is open and has no bytes with which the next reply would begin."""
-        stream = response.extensions.get("network_stream")
-        if stream is not None and (tls := stream.get_extra_info("ssl_object")) is not None:
-            try:
-                # From memory, without waiting.
-                tls.read(1)
-            except ssl.SSLError as error:
-                if not isinstance(error, ssl.SSLWantReadError):
-                    return False
-            else:
-                return False
-        # httpcore has no public name for the bytes that its parser holds.
-        layer: Any = next(iter(self._pool.connections), None)
-        while layer is not None and not hasattr(layer, "_h11_state"):
-            layer = getattr(layer, "_connection", None)
-        return layer is not None and layer._h11_state.trailing_data == (b"", False)
-
-
 class Connections:
-    """The SDK's own connections, directly or through a proxy.
+    """The SDK's own connections, directly or through a proxy; `backend` replaces the network below them.
 
     A write has a fresh connection. If the server closed an idle one just as a write is sent on it, the outcome of the
     write would be unknown.
@@ -256,12 +208,7 @@ class Connections:
     library: ModuleType = httpx
 
     def __init__(
-        self,
-        base_url: str,
-        proxy: Secret | None,
-        verify: bool | ssl.SSLContext,
-        keepalive: float,
-        backend: Any,
+        self, base_url: str, proxy: Secret | None, verify: bool | ssl.SSLContext, keepalive: float, backend: Any
     ) -> None:
         if verify is True and base_url.startswith("http://") and proxy is None:
             # A plain URL needs no certificates, and loading them takes longer than many scripts run.
@@ -277,41 +224,65 @@ class Connections:
         self._keepalive = keepalive
         self._backend = backend
         # The most recent connection is at the right end and reused first, so that the others expire at the left.
-        self._idle: deque[_Connection] = deque()
+        self._idle: deque[tuple[httpx.AsyncHTTPTransport, float]] = deque()
         self._closed = False
+
+    def _connection(self) -> httpx.AsyncHTTPTransport:
+        connection = httpx.AsyncHTTPTransport(
+            verify=self._context,
+            trust_env=False,
+            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=self._keepalive),
+            proxy=self._proxy,
+            socket_options=_SOCKET_OPTIONS,
+        )
+        if self._backend is not None:
+            connection._pool._network_backend = self._backend
+        return connection
 
     async def send(self, native: Any, *, fresh: bool) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """Send a request; return the status, headers and body of its complete reply."""
-        if fresh or not self._idle:
-            connection = _Connection(self._context, self._proxy, self._keepalive, self._backend)
-        else:
-            connection = self._idle.pop()
+        connection = self._connection() if fresh or not self._idle else self._idle.pop()[0]
         is_good = False
         try:
             response = await connection.handle_async_request(native)
             content = await _read(response)
             with suppress(httpx.HTTPError):
                 await response.aclose()
-            is_good = not fresh and not self._closed and connection.is_clean(response)
+            is_good = not fresh and not self._closed and _is_clean(connection, response)
         finally:
             if is_good:
-                await self._keep(connection)
+                now = anyio.current_time()
+                self._idle.append((connection, now))
+                if self._idle[0][1] < now - self._keepalive:
+                    await _close(self._idle.popleft()[0])
             else:
                 await _close(connection)
         return response.status_code, response.headers.raw, content
-
-    async def _keep(self, connection: _Connection) -> None:
-        now = anyio.current_time()
-        connection.idle_since = now
-        self._idle.append(connection)
-        if self._idle[0].idle_since < now - self._keepalive:
-            await _close(self._idle.popleft())
 
     async def aclose(self) -> None:
         """Close idle connections now, and the others when their requests end."""
         self._closed = True
         while self._idle:
-            await _close(self._idle.pop())
+            await _close(self._idle.pop()[0])
+
+
+def _is_clean(connection: httpx.AsyncHTTPTransport, response: httpx.Response) -> bool:
+    """Return whether the connection is open and has no bytes with which the next reply would begin."""
+    stream = response.extensions.get("network_stream")
+    if stream is not None and (tls := stream.get_extra_info("ssl_object")) is not None:
+        try:
+            # From memory, without waiting.
+            tls.read(1)
+        except ssl.SSLError as error:
+            if not isinstance(error, ssl.SSLWantReadError):
+                return False
+        else:
+            return False
+    # httpcore has no public name for the bytes that its parser holds.
+    layer: Any = next(iter(connection._pool.connections), None)
+    while layer is not None and not hasattr(layer, "_h11_state"):
+        layer = getattr(layer, "_connection", None)
+    return layer is not None and layer._h11_state.trailing_data == (b"", False)
 
 
 class CallersClient:
@@ -406,22 +377,20 @@ def _bounded(content: bytes) -> bytes:
 
 
 def _inflated(data: bytes) -> bytes:
-    """Decompress gzip, of several members (RFC 1952, 2.2) and with padding, in bounded memory."""
-    body = b""
-    for _ in range(100):
-        member = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        try:
-            # One byte more than the limit distinguishes a body that is too large from one that just fits.
-            body += member.decompress(data, MAX_BODY + 1 - len(body))
-        except zlib.error:
-            break
-        _bounded(body)
-        if not member.eof and data:
-            raise TransportError("the reply ended in the middle of its gzip stream")
-        data = member.unused_data.lstrip(b"\0")
-        if not data.startswith(b"\x1f\x8b"):
-            return body
-    raise DecodeError("the reply is declared as gzip, but is not valid gzip")
+    """Decompress gzip in bounded memory."""
+    import gzip
+
+    error: TransportError | DecodeError
+    try:
+        # One byte more than the limit distinguishes a body that is too large from one that just fits.
+        body = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MAX_BODY + 1)
+    except EOFError:
+        error = TransportError("the reply ended in the middle of its gzip stream")
+    except (OSError, zlib.error):
+        error = DecodeError("the reply is declared as gzip, but is not valid gzip")
+    else:
+        return _bounded(body)
+    raise error
 
 
 # Requests
@@ -487,14 +456,12 @@ def _explanation(error: Exception, names: set[str], server: str, proxy: str | No
     """Return the message for a failure, and whether a retry cannot help."""
     peer = server if proxy is None else f"{server} through the proxy {proxy}"
     if "ConnectError" in names and (flaw := next(filter(None, map(_certificate_flaw, _links(error))), None)):
-        advice = "if its authority is a private one, load it into an ssl.SSLContext and pass that as verify="
-        return f"the certificate of {peer} is not accepted: {flaw}; {advice}", True
+        return f"the certificate of {peer} is not accepted: {flaw}; for a private authority give verify=", True
     if "ProxyError" in names:
         status = int(digits) if (digits := str(error)[:3]).isdecimal() else 0
         advice = "; put the proxy's user and password into its URL" if status == 407 else ""
-        answer = f": it answered {status}" if status else ""
         is_final = 0 < status < 500 and status not in (408, 425, 429)
-        return f"the proxy {proxy} did not connect to {server}{answer}{advice}", is_final
+        return f"the proxy {proxy} did not connect to {server}: status {status or 'unknown'}{advice}", is_final
     if names & {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError"}:
         return f"the HTTP library refused the request to {server}", True
     timeouts = call.limits.timeouts
@@ -522,7 +489,7 @@ def _reason(error: BaseException) -> str:
 
 def _certificate_flaw(error: BaseException) -> str:
     # Some libraries keep only the text of OpenSSL's error.
-    found = re.search(r"certificate verify failed(?:: )?([^(]*)", str(error), re.IGNORECASE)
+    found = re.search(r"(?i)certificate verify failed(?:: )?([^(]*)", str(error))
     return getattr(error, "verify_message", "") or ("" if found is None else found[1].strip() or "not valid")
 
 
