@@ -199,12 +199,6 @@ class FreightExchangeError(Exception):
     settled: bool = False
     """`True` after the call has ended with this error: callers must not repeat the call for it."""
 
-    token_refused: bool = False
-    """`True` if the service refused the token of the call: this error is of the login after that, or of the replay."""
-
-    login_pending: bool = False
-    """`True` if the deadline passed while the call waited for a login."""
-
     path: str | None = None
     status: int | None = None
     attempts: int = 0

@@ -28,7 +28,7 @@ from freight_exchange.options import (
     seconds,
 )
 from freight_exchange.platform.clock import SendLimit
-from freight_exchange.transport.call import Limits, Middleware
+from freight_exchange.transport.call import Middleware
 from freight_exchange.transport.network import library_of
 from freight_exchange.transport.redact import Secret
 from freight_exchange.transport.token import Credentials
@@ -255,7 +255,9 @@ def _verify(value: object, config: Config) -> bool | ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=file, capath=folder)
     except OSError as error:
-        raise ConfigurationError(f"SSL_CERT_FILE or SSL_CERT_DIR names {file or folder}, which cannot be read: {error}") from None
+        raise ConfigurationError(
+            f"SSL_CERT_FILE or SSL_CERT_DIR names {file or folder}, which cannot be read: {error}"
+        ) from None
 
 
 # Credentials
@@ -364,8 +366,3 @@ class Config:
     def conventions(self) -> Conventions:
         """Choices that the service document leaves open."""
         return Conventions(*(getattr(self, name) for name in Conventions._fields))
-
-    @cached_property
-    def limits(self) -> Limits:
-        """Limits of the calls."""
-        return Limits(**{field.name: getattr(self, field.name) for field in attrs.fields(Limits)})

@@ -306,9 +306,6 @@ class OutcomeUnknownError(FreightExchangeError, Generic[RecordT_co]):
 READ_ERRORS: Final = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
 """Classes of errors after which a read may succeed later. A rejected login is among them, but is permanent."""
 
-_ATTEMPTS_OF_SLOW_LOGIN: Final = 2
-"""Attempts of a login within a call's deadline, as each attempt has a shorter timeout."""
-
 
 def is_transient(error: FreightExchangeError) -> bool:
     """Return whether the same read may succeed later."""
@@ -326,13 +323,6 @@ def is_transient(error: FreightExchangeError) -> bool:
 def retry_delay(error: FreightExchangeError) -> float | None:
     """Return the seconds until the service accepts another request or the client tries another login, if known."""
     return error.retry_after if isinstance(error, RateLimitedError | ServerError | AuthenticationError) else None
-
-
-def request_count(error: FreightExchangeError) -> int:
-    """Estimate how many requests a failed call sent: its attempts, and a login or another read."""
-    if error.login_pending:
-        return error.attempts + _ATTEMPTS_OF_SLOW_LOGIN
-    return max(1, error.attempts) + (isinstance(error, AuthenticationError) or error.token_refused)
 
 
 def is_from_login(error: FreightExchangeError) -> bool:

@@ -22,12 +22,13 @@ from freight_exchange.transport.call import RequestKind, new_call_id
 from freight_exchange.transport.redact import redact_decode_error, reply_headers
 
 if TYPE_CHECKING:
+    from freight_exchange.config import Config
     from freight_exchange.errors import Reconciler
     from freight_exchange.instruments import Hooks
     from freight_exchange.models import Write
     from freight_exchange.options import CarrierField, CurrencyField, GetParameters, IndexType
     from freight_exchange.paging import FetchPage
-    from freight_exchange.transport.call import Limits, Response
+    from freight_exchange.transport.call import Response
     from freight_exchange.transport.send import Transport
 
 __all__ = ["Conventions", "Listed", "Reported", "Service", "check_reply", "expect", "index_of", "joined"]
@@ -104,7 +105,7 @@ class Service:
     """Access of one view to the service. All views of a client share the `connection`."""
 
     connection: Transport
-    limits: Limits
+    limits: Config
     conventions: Conventions
     hooks: Hooks
     page_size: int

@@ -129,7 +129,6 @@ def describe(error: FreightExchangeError, call: Call, redactor: Redactor, respon
     else:
         error.path = call.path
     error.attempts = call.sends
-    error.token_refused = call.replays > 0
     error.elapsed = anyio.current_time() - call.started
     if response is not None:
         is_login = call.kind is RequestKind.LOGIN
@@ -291,7 +290,6 @@ class Deadline:
         else:
             message = f"the deadline of {call.limits.deadline:g} s has passed"
             error = DeadlineExceededError(f"{message}{call.queue}; nothing took effect")
-            error.login_pending = call.waits_for_login
         if call.in_doubt:
             raise outcome_unknown(call, f"{message} after the request began to leave", self._redactor)
         describe(error, call, self._redactor)

@@ -112,7 +112,7 @@ class Token:
         self._rejections = 0
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
-        generation, grant = await self._current(call)
+        generation, grant = await self._current()
         while True:
             call.token = grant.token
             response = await call_next(call, request)
@@ -131,18 +131,18 @@ class Token:
                 return response
             # The refusal proves that the attempt had no effect, even if the deadline passes during the login.
             call.reset()
-            generation, grant = await self._current(call, refused=generation)
+            generation, grant = await self._current(generation)
             call.replays += 1
 
     async def obtain(self) -> None:
         """Log in, unless there is a token."""
-        await self._current(None)
+        await self._current()
 
     def reset(self) -> None:
         """Allow another login with rejected credentials."""
         self._rejected, self._held_until = None, 0.0
 
-    async def _current(self, call: Call | None, *, refused: int = 0) -> tuple[int, Grant]:
+    async def _current(self, refused: int = 0) -> tuple[int, Grant]:
         """Return the number of a token and the token itself, other than the refused one."""
         grant = self._grant
         if grant is not None and self._generation > refused:
@@ -156,16 +156,8 @@ class Token:
                     with suppress(FreightExchangeError):
                         await self._renew(self._generation, "clock")
                 return self._generation, self._grant or grant
-        if call is not None:
-            call.waits_for_login = True
         reason: Reason = "refused" if refused else "first" if self._grant is None else "clock"
-        try:
-            await self._renew(refused or self._generation, reason)
-        except FreightExchangeError as error:
-            error.token_refused = bool(refused)
-            raise
-        if call is not None:
-            call.waits_for_login = False
+        await self._renew(refused or self._generation, reason)
         assert self._grant is not None
         return self._generation, self._grant
 
