@@ -268,9 +268,7 @@ class Report:
             headers=NO_HEADERS if response is None else reply_headers(response.headers, self._redactor, login=is_login),
         )
         if abandoned:
-            message = (
-                "a write whose caller was cancelled may have taken effect: %s; await exchange.reconcile(write)"
-            )
+            message = "a write whose caller was cancelled may have taken effect: %s; await exchange.reconcile(write)"
             _logger.warning(message, attempt)
         else:
             _logger.debug("%s", attempt)
