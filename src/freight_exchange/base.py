@@ -7,7 +7,7 @@ from decimal import Context, Decimal
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
-from typing import Any, ClassVar, Final, Self, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 Value = TypeVar("Value", covariant=True)
 
@@ -156,20 +156,6 @@ class Serializable(ConciseRepr):
         return import_module("freight_exchange.serialization").json_schema(cls)
 
 
-class OutcomeFacts(TypedDict, total=False):
-    method: str | None
-    status: int | None
-    attempts: int
-    elapsed: float | None
-    body: object
-
-
-class CallFacts(OutcomeFacts, total=False):
-    """The keyword arguments by which an error describes its call; `FreightExchangeError` explains them."""
-
-    path: str | None
-
-
 class FreightExchangeError(Exception):
     """Base class of all errors of this package.
 
@@ -205,9 +191,9 @@ class FreightExchangeError(Exception):
     elapsed: float | None = None
     body: object = None
 
-    def __init__(self, message: str = "", **call: Unpack[CallFacts]) -> None:
+    def __init__(self, message: str = "", **attributes: Any) -> None:
         super().__init__(message)
-        self.__dict__.update(call)
+        self.__dict__.update(attributes)
 
     @property
     def message(self) -> str:
@@ -250,6 +236,4 @@ class ValidationError(FreightExchangeError, ValueError):
         field: Name of the invalid argument or draft field, in this package's spelling.
     """
 
-    def __init__(self, message: str = "", *, field: str = "") -> None:
-        super().__init__(message)
-        self.field = field
+    field: str = ""

@@ -109,7 +109,7 @@ def outcome_unknown(
     error = OutcomeUnknownError(
         f"{message}; whether it was carried out is not known",
         write=call.write,
-        exchange=call.reconciler,
+        _exchange=call.reconciler,
         status=None if cause is None else cause.status,
         body=None if cause is None else cause.body,
     )
