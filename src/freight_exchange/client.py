@@ -512,7 +512,6 @@ class FreightExchange:
         )
 
     async def _account(self) -> str:
-        """Return the account's email."""
         email, _ = await self._options.credentials()
         return email
 
@@ -552,7 +551,6 @@ def _path(value: str) -> str:
 
 
 def _pairs(params: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of a query string."""
     if params is not None and not isinstance(params, Mapping):
         raise ValidationError(f"params must map names to text or integers, not {type(params).__name__}", field="params")
     pairs = []

@@ -164,7 +164,6 @@ def base_url(value: str | Secret | None, _: str = "base_url") -> str:
 
 
 def _root(secret: Secret) -> tuple[str, str]:
-    """Return the API root and the problem with it, if any."""
     url = secret.reveal()
     if not url:
         return "", "give base_url, or set FREIGHT_EXCHANGE_URL: the API root, such as https://host/api"
@@ -319,7 +318,6 @@ def option(check: Check, *, default: Any = None, environment: bool = False) -> A
 
 
 def dependent(convert: Callable[[Any, Any], Any], *, default: Any = None) -> Any:
-    """Declare an option whose value depends on options above it."""
     converter: Any = attrs.Converter(convert, takes_self=True)
     return attrs.field(default=default, converter=converter)
 
@@ -364,5 +362,4 @@ class Config:
 
     @cached_property
     def conventions(self) -> Conventions:
-        """Choices that the service document leaves open."""
         return Conventions(*(getattr(self, name) for name in Conventions._fields))

@@ -33,7 +33,6 @@ class Hooks:
         return Hooks((*self._hooks, hook))
 
     async def emit(self, event: Event) -> None:
-        """Call all hooks with the record; log their errors."""
         for hook in self._hooks:
             try:
                 result = hook(event)

@@ -139,7 +139,6 @@ class Call:
         return self.ends_at - (0.25 * self.limits.deadline if self.kind is RequestKind.WRITE else 0.0)
 
     def is_late(self) -> bool:
-        """Return whether this is a write that must not be sent any more."""
         return self.kind is RequestKind.WRITE and anyio.current_time() > self.latest_start
 
     def reset(self) -> None:
@@ -149,7 +148,6 @@ class Call:
 
 
 def new_call_id() -> str:
-    """Return an id for one call, unique among processes."""
     return os.urandom(8).hex()
 
 

@@ -335,7 +335,6 @@ class CallersClient:
 
 
 def library_of(client: object) -> ModuleType:
-    """Return the HTTP library of a caller's client; `ConfigurationError` for any other object."""
     for name in ("httpx", "httpx2"):
         library = sys.modules.get(name)
         if library is not None and isinstance(client, library.AsyncClient):
@@ -349,7 +348,6 @@ def library_of(client: object) -> ModuleType:
 
 
 async def _read(reply: Any) -> bytes:
-    """Read a reply to its end, decompressed and in bounded memory."""
     body = bytearray()
     chunks = aiter(reply.stream)
     async for chunk in chunks:
@@ -361,13 +359,11 @@ async def _read(reply: Any) -> bytes:
                 await anext(chunks, None)
             _bounded(bytes(body))
     encoding = b",".join(value for name, value in reply.headers.raw if name.lower() == b"content-encoding")
-    layers = [layer for part in encoding.decode("latin-1").lower().split(",") if (layer := part.strip())]
-    match [layer for layer in layers if layer != "identity"]:
-        case []:
-            return bytes(body)
-        case ["gzip" | "x-gzip"]:
-            return _inflated(bytes(body))
-    raise DecodeError("the reply has an encoding that was not asked for")
+    if encoding.lower() in (b"gzip", b"x-gzip"):
+        return _inflated(bytes(body))
+    if encoding.lower() not in (b"", b"identity"):
+        raise DecodeError("the reply has an encoding that was not asked for")
+    return bytes(body)
 
 
 def _bounded(content: bytes) -> bytes:
@@ -377,7 +373,6 @@ def _bounded(content: bytes) -> bytes:
 
 
 def _inflated(data: bytes) -> bytes:
-    """Decompress gzip in bounded memory."""
     import gzip
 
     error: TransportError | DecodeError
@@ -397,7 +392,6 @@ def _inflated(data: bytes) -> bytes:
 
 
 def _encoded(name: str, value: str) -> tuple[bytes, bytes]:
-    """Encode a header that a middleware added."""
     with suppress(UnicodeEncodeError):
         if name and value.replace("\t", "").isprintable():
             return name.encode("ascii"), value.encode("latin-1")
@@ -436,7 +430,6 @@ def _proxy(url: Secret, context: ssl.SSLContext) -> httpx.Proxy:
 
 
 def _address(url: Any) -> str:
-    """Format host and port of a library's URL, an IPv6 address in brackets."""
     # `url.host` is decoded: it differs for an international name, and fails for some that begin with xn--.
     host, port = url.raw_host.decode("ascii"), url.port or {"http": 80, "https": 443}.get(url.scheme)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -453,7 +446,6 @@ async def _close(connection: Any) -> None:
 
 
 def _explanation(error: Exception, names: set[str], server: str, proxy: str | None, call: Call) -> tuple[str, bool]:
-    """Return the message for a failure, and whether a retry cannot help."""
     peer = server if proxy is None else f"{server} through the proxy {proxy}"
     if "ConnectError" in names and (flaw := next(filter(None, map(_certificate_flaw, _links(error))), None)):
         return f"the certificate of {peer} is not accepted: {flaw}; for a private authority give verify=", True
@@ -476,7 +468,6 @@ def _explanation(error: Exception, names: set[str], server: str, proxy: str | No
 
 
 def _reason(error: BaseException) -> str:
-    """Return the system's reason for a failed connection."""
     for link in _links(error):
         if isinstance(link, ssl.SSLError):
             return ": the TLS handshake failed; is https:// right in the URL?"

@@ -88,7 +88,6 @@ class Redactor:
         return text
 
     def text(self, text: str, size: str = "") -> str:
-        """Mask secrets in a text, and cut it to `LONGEST` characters."""
         masked = self.masked(text[:_MAX_READ])
         if len(text) <= LONGEST:
             return masked
@@ -98,7 +97,6 @@ class Redactor:
         return f"{masked[:LONGEST]}{_CUT} ({size or f'{len(text)} characters'})"
 
     def excerpt(self, content: bytes) -> str:
-        """Return the beginning of a body as text, with secrets masked."""
         return self.text(decoded(content[: 4 * _MAX_READ]), f"{len(content)} bytes")
 
     def value(self, value: object) -> object:

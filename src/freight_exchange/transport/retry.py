@@ -79,7 +79,6 @@ class Outcome:
         raise FailedAttemptError(error)
 
     def _raise(self, call: Call, failure: Exception, reply: Response | None) -> NoReturn:
-        """Raise the error for a failed attempt."""
         if not isinstance(failure, FreightExchangeError):
             if not call.in_doubt:
                 raise failure
@@ -105,7 +104,6 @@ class Outcome:
 def outcome_unknown(
     call: Call, message: str, redactor: Redactor, cause: FreightExchangeError | None = None
 ) -> OutcomeUnknownError:
-    """Make the error for a write that may have been carried out."""
     error = OutcomeUnknownError(
         f"{message}; whether it was carried out is not known",
         write=call.write,

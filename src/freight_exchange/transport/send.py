@@ -58,7 +58,6 @@ class Transport:
 
     @property
     def was_opened(self) -> bool:
-        """`True` once it has been opened."""
         return self._loop is not None
 
     async def open(self) -> None:
@@ -159,7 +158,6 @@ class Transport:
             return cast("T", await self._chains[kind](call, request))
 
     async def log_in(self, deadline: float) -> None:
-        """Log in, unless there is a token."""
         self._check_open()
         began = anyio.current_time()
         with anyio.move_on_after(deadline):
@@ -297,7 +295,6 @@ def _guarded(layer: Middleware) -> Callable[..., Awaitable[Response]]:
 
 
 def _chain(layers: Sequence[Any], send: Any) -> Any:
-    """Wrap a sender in layers, the first outermost."""
     for layer in reversed(layers):
         send = partial(layer, call_next=send)
     return send

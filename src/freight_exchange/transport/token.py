@@ -135,7 +135,6 @@ class Token:
             call.replays += 1
 
     async def obtain(self) -> None:
-        """Log in, unless there is a token."""
         await self._current()
 
     def reset(self) -> None:
@@ -143,7 +142,6 @@ class Token:
         self._rejected, self._held_until = None, 0.0
 
     async def _current(self, refused: int = 0) -> tuple[int, Grant]:
-        """Return the number of a token and the token itself, other than the refused one."""
         grant = self._grant
         if grant is not None and self._generation > refused:
             if not grant.is_expired(early=True):
@@ -212,7 +210,6 @@ class Token:
         return attrs.evolve(grant, obtained=started)
 
     def _refused(self, credentials: tuple[str, Secret], error: FreightExchangeError) -> FreightExchangeError:
-        """Record a failed login, and return the error to raise for it."""
         now = anyio.current_time()
         if isinstance(error, RateLimitedError) and error.retry_after is not None:
             self._rejected, self._refusal = None, error
@@ -239,7 +236,6 @@ class Token:
         return self._held()
 
     def _held(self) -> FreightExchangeError:
-        """Return the error for a call that may not log in yet."""
         refusal, seconds = self._refusal, self._held_until - anyio.current_time()
         assert refusal is not None
         error: FreightExchangeError

@@ -66,7 +66,6 @@ class CachedLogin:
         return not self.lifetime or self.age() < self.lifetime - leeway_of(self.lifetime)
 
     def to_bytes(self) -> bytes:
-        """Return the content of a token file."""
         facts = {name: getattr(self, name) for name in ("base_url", "account", "lifetime", "user")}
         facts |= {name: getattr(self.obtained, name) for name in ("wall", "boot", "boot_id")}
         return wire.dump({"version": _VERSION, "token": self.token.reveal(), **facts})
@@ -151,7 +150,6 @@ class TokenFile:
         return self._path
 
     def path_for(self, base_url: str, account: str) -> Path:
-        """Return the path of the file for an account."""
         key = hashlib.sha256(f"{base_url}\n{account}".encode(errors="replace")).hexdigest()[:16]
         return self._path or _state_folder() / f"token-{key}.json"
 
@@ -322,7 +320,6 @@ def _absolute(value: str | os.PathLike[str]) -> Path:
 
 
 def _state_folder() -> Path:
-    """Return the user's folder for the state of this package."""
     # Imported here: most programs name a path, or share nothing.
     import platformdirs
 
