@@ -7,7 +7,7 @@ import secrets
 import time
 from functools import cache
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import anyio
 import attrs
@@ -59,8 +59,7 @@ class Reading:
         return max(anyio.current_time() - self.loop, boot_time() - self.boot, wall_time() - self.wall)
 
 
-@attrs.frozen
-class SendLimit:
+class SendLimit(NamedTuple):
     """Time limit until which parts of a write may be sent, by the clock that advances most: sleep counts."""
 
     since: Reading

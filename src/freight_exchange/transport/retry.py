@@ -6,7 +6,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import anyio
 import attrs
@@ -137,8 +137,7 @@ def describe(error: FreightExchangeError, call: Call, redactor: Redactor, respon
             error.body = redactor.excerpt(response.content)
 
 
-@attrs.frozen
-class Rule:
+class Rule(NamedTuple):
     """Consequence of a failed attempt: how many `attempts` the call may have, and what the next one costs.
 
     If the write `is_in_doubt`, it may have been carried out, so there is no other attempt, ever.

@@ -56,7 +56,7 @@ def leeway_of(lifetime: float) -> float:
     return min(_LEEWAY, _LEEWAY_SHARE * lifetime)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Grant:
     """Result of a login at the time `obtained`, of this process or, if it `is_adopted`, of another one."""
 
