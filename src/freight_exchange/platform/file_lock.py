@@ -33,11 +33,9 @@ class FileLock:
 
         # The lock is taken in a worker thread and released in the loop's; a marker file would outlive a killed process.
         lock = filelock.FileLock(path, mode=0o600, thread_local=False, fallback_to_soft=False, preserve_lock_file=True)
-        # A file that is removed meanwhile is reported as held: the second attempt locks the new one.
-        for _ in range(2):
-            with contextlib.suppress(filelock.Timeout):
-                lock.acquire(blocking=False)
-                return cls(lock)
+        with contextlib.suppress(filelock.Timeout):
+            lock.acquire(blocking=False)
+            return cls(lock)
         return None
 
     def release(self) -> None:
