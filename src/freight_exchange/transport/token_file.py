@@ -47,7 +47,7 @@ _READ_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O
 
 @attrs.frozen(kw_only=True)
 class CachedLogin:
-    """Login that any process of the same user may use: `account` at `base_url`, sent at the time `obtained`."""
+    """Login of `account` at `base_url`, sent at the time `obtained`, that any process of the user may use."""
 
     base_url: str
     account: str
@@ -62,7 +62,6 @@ class CachedLogin:
         return max(0.0, clock.max_elapsed(self.obtained, now))
 
     def is_fresh(self) -> bool:
-        """Return whether the login can be used without another one."""
         return not self.lifetime or self.age() < self.lifetime - leeway_of(self.lifetime)
 
     def to_bytes(self) -> bytes:
@@ -175,21 +174,18 @@ class TokenFile:
     def write(self, path: Path, login: CachedLogin) -> None:
         """Replace the file, so that no reader sees half of it."""
         try:
-            with contextlib.suppress(FileNotFoundError):
-                if not _is_own(path.lstat()):
-                    self._warn(path, f"is not written: {_ADVICE}")
-                    return
+            if os.path.lexists(path) and not _is_own(path.lstat()):
+                self._warn(path, f"is not written: {_ADVICE}")
+                return
             # Only its owner can read the draft.
             file, draft = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".tmp")
-            try:
+            with contextlib.ExitStack() as undo:
+                undo.callback(Path(draft).unlink, missing_ok=True)
                 with os.fdopen(file, "wb") as opened:
                     opened.write(login.to_bytes())
                     opened.flush()
                     os.fsync(file)
                 Path(draft).replace(path)
-            except BaseException:
-                Path(draft).unlink()
-                raise
         except OSError as error:
             self._warn(path, f"cannot be written ({error.strerror or error!r}): each process logs in for itself")
 
@@ -257,9 +253,8 @@ class SharedLogin:
             # A file without an end of its token may be of any age.
             now, age = clock.now(), min(found.age(), 1e9)
             obtained = attrs.evolve(now, loop=now.loop - age, boot=now.boot - age, wall=now.wall - age)
-            grant = Grant(
-                token=found.token, lifetime=found.lifetime, user=found.user, obtained=obtained, is_adopted=True
-            )
+            facts: Any = {name: getattr(found, name) for name in ("token", "lifetime", "user")}
+            grant = Grant(obtained=obtained, is_adopted=True, **facts)
             self._adopt(grant, password)
             return grant
         if found is None:
@@ -286,14 +281,8 @@ class SharedLogin:
     async def _logged_in(self, path: Path, email: str, password: Secret) -> Grant:
         started = clock.now()
         grant = await self._log_in(email, password)
-        login = CachedLogin(
-            base_url=self._base_url,
-            account=email,
-            token=grant.token,
-            lifetime=grant.lifetime,
-            obtained=started,
-            user=grant.user,
-        )
+        facts: Any = {name: getattr(grant, name) for name in ("token", "lifetime", "user")}
+        login = CachedLogin(base_url=self._base_url, account=email, obtained=started, **facts)
         with anyio.move_on_after(_WRITE_TIMEOUT):
             await self._in_thread(partial(self._file.write, path, login))
         return grant
