@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import ipaddress
-import math
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,6 +24,8 @@ from freight_exchange.options import (
     IndexType,
     RetryPolicy,
     Timeouts,
+    flag,
+    integer,
     seconds,
 )
 from freight_exchange.platform.clock import SendLimit
@@ -64,17 +65,6 @@ def _word(allowed: object) -> Check:
     return check
 
 
-def _integer(most: float = math.inf) -> Check:
-    described = "a positive integer" if most == math.inf else f"an integer from 1 to {most}"
-
-    def check(value: object, name: str) -> object:
-        if type(value) is not int or not 1 <= value <= most:
-            raise ConfigurationError(f"{name} must be {described}, not {value!r}")
-        return value
-
-    return check
-
-
 def _instance(kind: type[T]) -> Callable[[T | None, str], T]:
     def check(value: T | None, name: str) -> T:
         if value is not None and not isinstance(value, kind):
@@ -85,10 +75,11 @@ def _instance(kind: type[T]) -> Callable[[T | None, str], T]:
 
 
 def _flag(value: object, name: str) -> bool:
-    flag = _FLAGS.get(value.lower()) if isinstance(value, str) and name.isupper() else value
-    if not isinstance(flag, bool):
-        raise ConfigurationError(f"{name} must be {'1 or 0' if name.isupper() else 'True or False'}, not {value!r}")
-    return flag
+    if isinstance(value, str) and name.startswith(_PREFIX):
+        if (parsed := _FLAGS.get(value.lower())) is None:
+            raise ConfigurationError(f"{name} must be 1 or 0, not {value!r}")
+        return parsed
+    return flag(value, name)
 
 
 def _callables(value: Sequence[T], name: str) -> tuple[T, ...]:
@@ -335,10 +326,10 @@ class Config:
     timeouts: Timeouts = option(_instance(Timeouts))
     deadline: float = option(seconds)
     retries: RetryPolicy = option(_instance(RetryPolicy))
-    max_connections: int = option(_integer(_MAX_CONNECTIONS))
-    max_writes: int = option(_integer(_MAX_CONNECTIONS))
+    max_connections: int = option(integer(1, _MAX_CONNECTIONS))
+    max_writes: int = option(integer(1, _MAX_CONNECTIONS))
     keepalive: float = option(seconds)
-    page_size: int = option(_integer())
+    page_size: int = option(integer())
     get_parameters: GetParameters = option(_word(GetParameters), default="body", environment=True)
     addresses: dict[str, str] = option(_addresses, environment=True)
     currency_field: CurrencyField = option(_word(CurrencyField), default="currencyIndex", environment=True)

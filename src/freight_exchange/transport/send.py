@@ -270,8 +270,9 @@ class Report:
             _logger.warning(message, attempt)
         else:
             _logger.debug("%s", attempt)
-        # Hooks may outlast the deadline, after a reply that came in time.
-        call.scope.deadline = math.inf
+        if response is not None:
+            # Hooks may outlast the deadline: the reply came in time.
+            call.scope.deadline = math.inf
         try:
             await self._hooks.emit(attempt)
         finally:
