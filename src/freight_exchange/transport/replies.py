@@ -121,23 +121,21 @@ def login_error(response: Response, redactor: Redactor, *, wait: float | None) -
 def _status_error(
     response: Response, redactor: Redactor, sentence: str | None, body: object, wait: float | None
 ) -> APIStatusError:
-    status, words = response.status, f": {sentence}" if sentence else ""
+    status = response.status
+    kind, what = _MEANINGS.get(status, (APIStatusError, "the service refused the call"))
     if status == 429:
         until = "" if wait is None else f", and to wait {format_seconds(wait)}"
-        return RateLimitedError(
-            f"the service asks for fewer calls{until}{words}", retry_after=wait, status=status, body=body
-        )
-    if status >= 500:
-        failed = ServerError(f"the service failed{words}", status=status, body=body)
-        failed.retry_after = wait
-        return failed
-    if 300 <= status < 400:
+        kind, what = RateLimitedError, f"the service asks for fewer calls{until}"
+    elif status >= 500:
+        kind, what = ServerError, "the service failed"
+    elif 300 <= status < 400:
         origin = re.match(r"https?://[\w.-]+(:\d+)?(?=[/?#]|$)", response.header("location") or "")
         target = f" to {redactor.text(origin[0])}" if origin else ""
-        message = f"the service redirects{target}, and redirects are never followed: check base_url"
-        return APIStatusError(message, status=status, body=body)
-    kind, what = _MEANINGS.get(status, (APIStatusError, "the service refused the call"))
-    return kind(f"{what if status >= 200 else 'the service gave no final answer'}{words}", status=status, body=body)
+        what = f"the service redirects{target}, and redirects are never followed: check base_url"
+    error = kind(f"{what}: {sentence}" if sentence else what, status=status, body=body)
+    if isinstance(error, RateLimitedError | ServerError):
+        error.retry_after = wait
+    return error
 
 
 _MEANINGS: Final[dict[int, tuple[type[APIStatusError], str]]] = {
