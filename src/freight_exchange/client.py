@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, overloa
 
 import attrs
 
+import freight_exchange
 from freight_exchange import feed, models, validation, wire
 from freight_exchange import store as stores
 from freight_exchange.config import Config, CredentialsProvider
@@ -24,6 +25,7 @@ from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes
 from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError, ValidationError
+from freight_exchange.filters import OfferFilter, RequestFilter
 from freight_exchange.instruments import Instrumentation
 from freight_exchange.models import Bid, RawWrite, Reconciliation, Route, SubmitOffer, User, Write
 from freight_exchange.options import (
@@ -54,9 +56,7 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.reconcile import Readings
     from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
     from freight_exchange.feed.poller import ClientParts
-    from freight_exchange.filters import OfferFilter, RequestFilter
     from freight_exchange.hooks import Hook
-    from freight_exchange.transport.token_file import TokenFile
 
 
 class _Reading(TypedDict, total=False):
@@ -151,7 +151,7 @@ class FreightExchange:
         email: str | None = None,
         password: str | None = None,
         credentials: CredentialsProvider | None = None,
-        token_store: TokenFile | str | os.PathLike[str] | None = None,
+        token_store: freight_exchange.TokenFile | str | os.PathLike[str] | None = None,
         timeouts: Timeouts | None = None,
         deadline: Seconds = DEFAULT_DEADLINE,
         retries: RetryPolicy | None = None,
@@ -402,7 +402,6 @@ class FreightExchange:
 
     def _offer_feed(self, options: WatchOffersOptions) -> feed.OfferFeed:
         from freight_exchange.feed import sources
-        from freight_exchange.filters import OfferFilter
 
         service, client = self._feed_parts()
         where = options.where or OfferFilter()

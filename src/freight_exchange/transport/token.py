@@ -220,7 +220,8 @@ class Token:
         is_refusal = isinstance(error, AuthenticationError | DecodeError | APIStatusError) and not isinstance(
             error, RateLimitedError | ServerError
         )
-        if not is_refusal or not (is_proven or isinstance(error, LoginRejectedError)):
+        # Without a status, the error is from the caller's own middleware, and a pause would not help.
+        if not is_refusal or error.status is None or not (is_proven or isinstance(error, LoginRejectedError)):
             return error
         if self._rejected != credentials:
             self._hold, self._rejections = 0.0, 0
