@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
     from freight_exchange.feed.poller import ClientParts
     from freight_exchange.hooks import Hook
+else:
+    # For `get_type_hints`: the records of hooks are loaded on use.
+    Hook = Any
 
 
 class _Reading(TypedDict, total=False):
