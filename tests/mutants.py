@@ -282,7 +282,7 @@ _CALLS: Final = (
     Mutant("login-for-each-caller", STORM, {"Token._renew": _renewed_alone}, (_LOGIN,)),
     Mutant("rejected-password-tried-again", STORM,
            {"Token._refused": after(lambda self, *_: setattr(self, "_held_until", 0.0))}, (_LOGIN,)),
-    Mutant("retries-without-a-budget", STORM, {"rule_of": yields(lambda rule: attrs.evolve(rule, cost=0))},
+    Mutant("retries-without-a-budget", STORM, {"rule_of": yields(lambda rule: rule._replace(cost=0))},
            ("calls/test_retries.py",)),
     Mutant("retry-after-ignored", STORM, {"replies/retry_after": returns(None)}),
     Mutant("calls-not-held-after-a-429", STORM, {"Brake._wait": returns(None)}, ("calls/test_retries.py",)),

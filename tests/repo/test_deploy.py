@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from freight_exchange import Bot, RateRequest, RequestContext, config, options
+from freight_exchange import Bot, RateRequest, RequestContext, config
 from freight_exchange.bot.process import STATUSES
 from freight_exchange.cli.sandbox import sandbox
 from freight_exchange.testing import Sandbox
@@ -88,7 +88,7 @@ class TestUnit:
 
     def test_environment_names_service_and_account(self) -> None:
         names = set(re.findall(r"^(FREIGHT_EXCHANGE_\w+)=", (DEPLOY / "bot.env").read_text(), re.MULTILINE))
-        assert names == {options.URL_VARIABLE, options.EMAIL_VARIABLE, options.PASSWORD_VARIABLE}
+        assert names == {*(f"FREIGHT_EXCHANGE_{name}" for name in ("URL", "EMAIL", "PASSWORD"))}
 
 
 @pytest.mark.virtual_time
@@ -146,7 +146,9 @@ class TestImage:
         assert port == f"127.0.0.1:{parameters['port']}:{parameters['port']}"
         bot = services["bot"]
         assert bot["network_mode"] == "service:sandbox"
-        assert config.base_url(bot["environment"][options.URL_VARIABLE]) == f"http://127.0.0.1:{parameters['port']}/api"
+        assert (
+            config.base_url(bot["environment"]["FREIGHT_EXCHANGE_URL"]) == f"http://127.0.0.1:{parameters['port']}/api"
+        )
         assert int(bot["stop_grace_period"].removesuffix("s")) > DRAIN
         assert bot["image"] == services["sandbox"]["image"]
 

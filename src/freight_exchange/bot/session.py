@@ -164,7 +164,7 @@ class Session:
             [*parts.handlers.values()],
             parts.metrics,
             is_shared=is_shared,
-            found=lambda events: parts.exchange._options.limits.instruments.found(options.name, events),
+            found=lambda events: parts.exchange._options.instruments.found(options.name, events),
         )
         self._rows = await routing.introduce()
         await parts.ledger.start(joined)

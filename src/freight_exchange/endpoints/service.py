@@ -16,19 +16,19 @@ import attrs
 from freight_exchange import validation, wire
 from freight_exchange.base import EXACT, NOTHING
 from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError, ValidationError
-from freight_exchange.hooks import BrokenRecord
 from freight_exchange.models import Bid, Listing, OfferStatus, Respond, Route, SubmitOffer, UpdateRoute
 from freight_exchange.paging import Paginator
 from freight_exchange.transport.call import RequestKind, new_call_id
 from freight_exchange.transport.redact import redact_decode_error, reply_headers
 
 if TYPE_CHECKING:
+    from freight_exchange.config import Config
     from freight_exchange.errors import Reconciler
-    from freight_exchange.hooks import Hooks
+    from freight_exchange.instruments import Hooks
     from freight_exchange.models import Write
     from freight_exchange.options import CarrierField, CurrencyField, GetParameters, IndexType
     from freight_exchange.paging import FetchPage
-    from freight_exchange.transport.call import Limits, Response
+    from freight_exchange.transport.call import Response
     from freight_exchange.transport.send import Transport
 
 __all__ = ["Conventions", "Listed", "Reported", "Service", "check_reply", "expect", "index_of", "joined"]
@@ -105,7 +105,7 @@ class Service:
     """Access of one view to the service. All views of a client share the `connection`."""
 
     connection: Transport
-    limits: Limits
+    limits: Config
     conventions: Conventions
     hooks: Hooks
     page_size: int
@@ -347,6 +347,8 @@ class Service:
         for error in new:
             _logger.warning("an unreadable part of a reply was skipped: %s", error)
             if self.hooks:
+                from freight_exchange.hooks import BrokenRecord
+
                 await self.hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
 
     def _describe(self, error: DecodeError | NotFoundError, listed: Listed[Any], reply: _Reply) -> None:
