@@ -12,8 +12,6 @@ from freight_exchange.endpoints.service import Listed, Service, index_of
 from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, SubmitOffer
 from freight_exchange.paging import Paginator
 
-__all__ = ["Bids"]
-
 _LIST = Listed("bids.list", "GET", "quote/bid", wire.BIDS)
 
 
@@ -73,12 +71,6 @@ class Bids:
         words = None if terms is None else validation.text(terms, "terms", allow_empty=True)
         started = anyio.current_time()
         write = SubmitOffer(index, total, await index_of_currency(self._currencies, currency), fees, words)
-        conventions = self._service.conventions
-        return await self._service.write(
-            "POST",
-            conventions.addresses["submit"],
-            wire.encode_offer(write, conventions.currency_field),
-            lambda data: wire.decode_one(data, wire.BID),
-            write,
-            started=started,
-        )
+        body = wire.encode_offer(write, self._service.conventions.currency_field)
+        address = self._service.conventions.addresses["submit"]
+        return await self._service.write(write, "POST", address, body, wire.decode_one, wire.BID, started=started)

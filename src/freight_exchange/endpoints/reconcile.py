@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -62,8 +62,6 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.routes import Routes
     from freight_exchange.paging import Paginator
 
-__all__ = ["Readings", "reconcile", "time_limit"]
-
 T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange.reconcile")
@@ -78,11 +76,6 @@ _SHARE_OF_SETTLE: Final = 0.125
 """Pause between readings, as a share of the settle time, so that a long settle time needs few readings."""
 _MIN_PAUSE: Final = 0.001
 """Shortest pause in seconds. Without a pause, a clock that moves only while tasks sleep would never move."""
-
-
-def time_limit(settle: float) -> float:
-    """Return the seconds after which a reconciliation whose readings fail gives up."""
-    return 4 * settle + 60
 
 
 @attrs.define(eq=False)
@@ -145,33 +138,33 @@ async def reconcile(
     """
     if not isinstance(settle, timedelta) or settle < timedelta(0):
         raise ValidationError("settle must be a timedelta that is not negative", field="settle")
+    before = _checked(type(write), baseline)
 
-    checked = _checked(_BASELINES[type(write)], baseline) if type(write) in _BASELINES else None
-    indexes = frozenset(getattr(record, "index", None) for record in checked or ())
-
-    def read_of(
-        name: str, listing: Callable[..., Paginator[T]], conclude: Conclude[T], *, by_state: bool = False
-    ) -> Read:
+    def read_of(listing: Callable[..., Paginator[T]], conclude: Conclude[T], *, by_state: bool = False) -> Read:
         async def read(complete: bool) -> Reconciliation:
-            records, is_complete = await readings.read((name, None, complete), listing(sweep=complete))
+            pages = listing(sweep=complete)
+            records, is_complete = await readings.read((pages.name, None, complete), pages)
             return _cautious(conclude(joined(records)), is_complete or by_state or not complete)
 
         return read
 
     match write:
         case SubmitOffer():
-            read = _read_of_bids(bids, readings, write, checked)
+            read = _read_of_bids(bids, readings, write, before)
         case Publish():
-            read = read_of("offers", offers.list, publication(write.draft, indexes))
+            read = read_of(offers.list, _publication(write.draft, _indexes(before)))
         case Respond():
             # The offer shows its state: an approval is not concluded from what is absent.
-            read = read_of("offers", offers.list, answer(write), by_state=write.approved)
+            read = read_of(offers.list, _answer(write), by_state=write.approved)
         case CreateRoute():
-            read = read_of("routes", routes.list, created_route(write.draft, indexes))
+            read = read_of(routes.list, _created_route(write.draft, _indexes(before)))
         case UpdateRoute(route=route):
-            known = [*(checked or ()), *([] if write.before is None else [write.before])]
-            before = next((one for one in known if one.index == route.index), None)
-            read = read_of("routes", routes.list, updated_route(route, before), by_state=True)
+            known = [*(before or ()), *([] if write.before is None else [write.before])]
+            read = read_of(
+                routes.list,
+                _updated_route(route, next((one for one in known if one.index == route.index), None)),
+                by_state=True,
+            )
         case _:
             return StillUnknown()
     return await _settle(read, settle.total_seconds())
@@ -183,7 +176,7 @@ async def _settle(read: Read, settle: float) -> Reconciliation:
     A result other than `Applied` must last for the settle time, since the service may still show the time before the
     write. Between the two complete readings there are single passes, from which absence does not follow.
     """
-    ends_at = anyio.current_time() + time_limit(settle)
+    ends_at = anyio.current_time() + 4 * settle + 60
     agreed: type[Reconciliation] | None = None
     until, pause = 0.0, _FIRST_PAUSE
     doubt = StillUnknown()
@@ -224,19 +217,17 @@ def _cautious(found: Reconciliation, is_complete: bool) -> Reconciliation:
     return found if is_complete or not isinstance(found, NotApplied | _Gone) else StillUnknown()
 
 
-_BASELINES: Final[Mapping[type, type]] = {
-    SubmitOffer: Bid, Publish: Listing, Respond: Listing, CreateRoute: Route, UpdateRoute: Route,
-}  # fmt: skip
-
-
-def _checked(kind: type, baseline: Sequence[object] | None) -> list[Any] | None:
+def _checked(write: type, baseline: Sequence[object] | None) -> list[Any] | None:
     """Check that a baseline consists of records of the write's listing, as other indexes mean nothing here."""
-    if baseline is None:
-        return None
+    kind = {SubmitOffer: Bid, CreateRoute: Route, UpdateRoute: Route}.get(write, Listing)
     # An iterator would be empty at the second reading.
-    if isinstance(baseline, Sequence) and all(isinstance(record, kind) for record in baseline):
-        return [*baseline]
+    if baseline is None or (isinstance(baseline, Sequence) and all(isinstance(one, kind) for one in baseline)):
+        return None if baseline is None else [*baseline]
     raise ConfigurationError(f"the baseline of this write is a sequence of {kind.__name__}s, not of other records")
+
+
+def _indexes(records: Iterable[Any] | None) -> frozenset[int]:
+    return frozenset(record.index for record in records or ())
 
 
 # Offers
@@ -249,7 +240,6 @@ _COARSEST_ROUNDING: Final = Decimal(1)
 
 def _read_of_bids(bids: Bids, readings: Readings, write: SubmitOffer, baseline: list[Bid] | None) -> Read:
     """Make a function that reads the views of the bids until one shows the offer, or leaves a doubt."""
-    conclude = submitted_offer(write, baseline)
     served: set[BidsType | None] = set()
 
     async def read(complete: bool) -> Reconciliation:
@@ -265,7 +255,8 @@ def _read_of_bids(bids: Bids, readings: Readings, write: SubmitOffer, baseline: 
                 continue
             served.add(view)
             # A baseline is from the plain listing: a bid that only another view shows may be older.
-            found = conclude(listed, is_counted=is_complete, may_be_older=view is not None and baseline is not None)
+            may_be_older = view is not None and baseline is not None
+            found = _submitted_offer(write, baseline or (), listed, is_complete, may_be_older)
             if not isinstance(found, NotApplied):
                 return found
             is_proof = is_proof and is_complete
@@ -274,10 +265,17 @@ def _read_of_bids(bids: Bids, readings: Readings, write: SubmitOffer, baseline: 
     return read
 
 
-def submitted_offer(write: SubmitOffer, baseline: list[Bid] | None) -> Callable[..., Reconciliation[Bid]]:
+def _submitted_offer(
+    write: SubmitOffer, baseline: Sequence[Bid], bids: list[Bid], is_counted: bool, may_be_older: bool
+) -> Reconciliation[Bid]:
     """Look for one more bid of the account on the request with this price and currency."""
-    before = Counter(_terms(bid) for bid in baseline or () if bid.index == write.request)
+    before = Counter((bid.amount, bid.currency) for bid in baseline if bid.index == write.request)
+    here = [(bid, (bid.amount, bid.currency)) for bid in bids if bid.index == write.request]
+    now = Counter(terms for _, terms in here)
     wanted = write.amount, write.currency
+    # A row that moves appears twice in a reading that is not complete.
+    if now[wanted] > before[wanted] and not may_be_older and (is_counted or not before[wanted]):
+        return Applied([bid for bid, terms in here if terms == wanted][-1])
 
     def may_be_it(bid: Bid) -> bool:
         """Return whether the bid may be the offer, which replaced an equal earlier bid."""
@@ -285,20 +283,8 @@ def submitted_offer(write: SubmitOffer, baseline: list[Bid] | None) -> Callable[
             return False
         return bid.amount is None or EXACT.subtract(bid.amount, write.amount).copy_abs() <= _COARSEST_ROUNDING
 
-    def conclude(bids: list[Bid], *, is_counted: bool, may_be_older: bool) -> Reconciliation[Bid]:
-        here = [bid for bid in bids if bid.index == write.request]
-        now = Counter(map(_terms, here))
-        # A row that moves appears twice in a reading that is not complete.
-        if now[wanted] > before[wanted] and not may_be_older and (is_counted or not before[wanted]):
-            return Applied([bid for bid in here if _terms(bid) == wanted][-1])
-        doubtful = [bid for bid in here if now[_terms(bid)] > before[_terms(bid)] or may_be_it(bid)]
-        return StillUnknown(tuple(dict.fromkeys(doubtful))) if doubtful else NotApplied()
-
-    return conclude
-
-
-def _terms(bid: Bid) -> tuple[object, object]:
-    return bid.amount, bid.currency
+    doubtful = [bid for bid, terms in here if now[terms] > before[terms] or may_be_it(bid)]
+    return StillUnknown(tuple(dict.fromkeys(doubtful))) if doubtful else NotApplied()
 
 
 # Publications
@@ -307,7 +293,7 @@ _COARSEST_VOLUME: Final = Decimal("0.15")
 """Largest relative change of a volume by a server that rounds dimensions."""
 
 
-def publication(draft: RateRequestDraft, before: frozenset[object]) -> Conclude[Listing]:
+def _publication(draft: RateRequestDraft, before: frozenset[int]) -> Conclude[Listing]:
     """Look for a new request with the same commodity, lane, quantity, volume and weight. Most may be missing."""
     words = _words(draft.commodity, draft.origin, draft.destination)
     weights = draft.weight, EXACT.multiply(draft.weight, Decimal(draft.quantity))
@@ -315,19 +301,22 @@ def publication(draft: RateRequestDraft, before: frozenset[object]) -> Conclude[
     def likeness(one: Listing) -> Reconciliation[Listing]:
         listed = _words(one.commodity, one.origin, one.destination)
         is_named = listed == words
-        if one.volume not in (None, draft.volume):
-            assert one.volume is not None
-            is_near = is_named and abs(one.volume - draft.volume) <= draft.volume * _COARSEST_VOLUME
-            return StillUnknown((one,)) if is_near else NotApplied()
+        if one.volume is not None and one.volume != draft.volume:
+            is_alike = is_named and abs(one.volume - draft.volume) <= draft.volume * _COARSEST_VOLUME
+            return StillUnknown((one,)) if is_alike else NotApplied()
         is_measured = one.volume is not None and one.quantity == draft.quantity and one.weight in weights
         if is_named and is_measured:
             return Applied(one)
-        agrees = (
-            all(word in ("", ours) for word, ours in zip(listed, words, strict=True))
-            and one.quantity in (None, draft.quantity)
-            and one.weight in (None, *weights)
+        is_alike = (
+            is_named
+            or is_measured
+            or (
+                all(word in ("", ours) for word, ours in zip(listed, words, strict=True))
+                and one.quantity in (None, draft.quantity)
+                and one.weight in (None, *weights)
+            )
         )
-        return StillUnknown((one,)) if is_named or is_measured or agrees else NotApplied()
+        return StillUnknown((one,)) if is_alike else NotApplied()
 
     return lambda listings: _best(likeness(one) for one in listings if one.index not in before)
 
@@ -354,32 +343,28 @@ class _Gone(Applied[Listing]):
     """A declined offer that is no longer listed. It is proof only if it lasts, since a listing may be out of date."""
 
 
-def answer(write: Respond) -> Conclude[Listing]:
+def _answer(write: Respond) -> Conclude[Listing]:
     """Look at the state of the offer. The selection of another offer contradicts an approval."""
 
     def conclude(listings: list[Listing]) -> Reconciliation[Listing]:
-        without: Listing | None = None
         for listing in listings:
             for offer in listing.offers:
                 if offer.id == write.offer:
                     return state(listing, offer.status)
-            if listing.index == write.request:
-                without = listing
+        without = next((listing for listing in listings if listing.index == write.request), None)
         if without is None:
             return StillUnknown()
-        if write.approved:
-            # A selected offer is listed alone.
-            is_lost = without.selected is not None and without.selected.id is not None
-            return Conflict(without) if is_lost else StillUnknown((without,))
-        # The offer was declined, or its forwarder has withdrawn it. A selected offer may be listed alone, so beside one
-        # it may be missing without a decline.
-        return _Gone(without) if without.selected is None else StillUnknown((without,))
+        # The offer was declined, or its forwarder has withdrawn it.
+        if without.selected is None and not write.approved:
+            return _Gone(without)
+        # A selected offer may be listed alone, so beside one it may be missing without a decline.
+        is_lost = write.approved and without.selected is not None and without.selected.id is not None
+        return Conflict(without) if is_lost else StillUnknown((without,))
 
     def state(listing: Listing, status: object) -> Reconciliation[Listing]:
-        if status == OfferStatus.SELECTED:
-            return Applied(listing) if write.approved else Conflict(listing)
-        if status in DECLINED:
-            return Conflict(listing) if write.approved else Applied(listing)
+        is_selected = status == OfferStatus.SELECTED
+        if is_selected or status in DECLINED:
+            return Applied(listing) if is_selected is write.approved else Conflict(listing)
         is_pending = status == OfferStatus.PENDING
         if listing.selected is not None and (write.approved or is_pending):
             return Conflict(listing)
@@ -395,7 +380,7 @@ _SPELLED: Final = frozenset(_VOYAGE) - {"carrier"}
 _TIMES: Final = ("cy_cutoff", "cfs_cutoff", "departure", "arrival")
 
 
-def created_route(draft: RouteDraft, before: frozenset[object]) -> Conclude[Route]:
+def _created_route(draft: RouteDraft, before: frozenset[int]) -> Conclude[Route]:
     """Look for a new route with the same fields."""
 
     def likeness(route: Route) -> Reconciliation[Route]:
@@ -409,7 +394,7 @@ def created_route(draft: RouteDraft, before: frozenset[object]) -> Conclude[Rout
     return lambda routes: _best(likeness(route) for route in routes if route.index not in before)
 
 
-def updated_route(new: Route, old: Route | None) -> Conclude[Route]:
+def _updated_route(new: Route, old: Route | None) -> Conclude[Route]:
     """Compare the route with what was sent, and with what it was before. If it is neither, another party wrote it."""
 
     def conclude(routes: list[Route]) -> Reconciliation[Route]:

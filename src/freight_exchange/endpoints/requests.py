@@ -10,8 +10,6 @@ from freight_exchange.filters import RequestFilter
 from freight_exchange.models import Publish, RateRequest, RateRequestDraft, SearchType
 from freight_exchange.paging import Paginator
 
-__all__ = ["SEARCH", "Requests"]
-
 _FIVE_DAYS = wire.encode_list_parameters(seconds=validation.window_seconds())
 _OPEN = Listed("requests.open", "GET", "quote/request", wire.REQUESTS, _FIVE_DAYS, documented_size=10)
 SEARCH = Listed("requests.search", "POST", "quote/getrequests", wire.REQUESTS, _FIVE_DAYS, documented_size=20)
@@ -87,10 +85,5 @@ class Requests:
             BadRequestError: The service found the request invalid.
         """
         expect(draft, RateRequestDraft, "draft")
-        return await self._service.write(
-            "POST",
-            self._service.conventions.addresses["publish"],
-            wire.encode_request_draft(draft),
-            lambda data: wire.decode_one(data, wire.REQUESTS),
-            Publish(draft),
-        )
+        body, address = wire.encode_request_draft(draft), self._service.conventions.addresses["publish"]
+        return await self._service.write(Publish(draft), "POST", address, body, wire.decode_one, wire.REQUESTS)

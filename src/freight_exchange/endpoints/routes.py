@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, Service, expect, index_of
 from freight_exchange.models import Carrier, CreateRoute, Route, RouteDraft, UpdateRoute
 from freight_exchange.paging import Paginator
-
-__all__ = ["Routes"]
 
 _LIST = Listed("routes.list", "GET", "route", wire.ROUTES)
 
@@ -97,5 +94,4 @@ class Routes:
 
     async def _write(self, method: str, route: Route | RouteDraft, write: CreateRoute | UpdateRoute) -> Route | None:
         body = wire.encode_route(route, self._service.conventions.carrier_field)
-        decode = partial(wire.decode_optional, kind=wire.ROUTES)
-        return await self._service.write(method, "route", body, decode, write, optional=True)
+        return await self._service.write(write, method, "route", body, wire.decode_optional, wire.ROUTES)
