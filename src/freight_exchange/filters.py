@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
 from decimal import Decimal
+from operator import attrgetter, eq, le
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar, cast
 
 import attrs
@@ -21,31 +21,14 @@ from freight_exchange.words import RequestType, Word, kilograms_per
 
 T = TypeVar("T")
 
+# One value, or a set or sequence of alternatives. A type is a member or its word, a currency an index or a code.
 Texts: TypeAlias = str | AbstractSet[str] | Sequence[str]
-"""A text, or a set or sequence of alternatives."""
-
 Types: TypeAlias = RequestType | str | AbstractSet[RequestType | str] | Sequence[RequestType | str]
-"""A mode of transport, as a member or its word in any case, or a set or sequence of alternatives."""
-
-Where: TypeAlias = Callable[[RateRequest], bool]
-"""A predicate by the caller."""
-
 Numbers: TypeAlias = int | AbstractSet[int] | Sequence[int]
-"""An index, or a set or sequence of alternatives."""
-
 Currencies: TypeAlias = int | str | AbstractSet[int | str] | Sequence[int | str]
-"""The index of a currency or its three-letter code, or a set or sequence of alternatives."""
-
-
+# Predicates of the caller
+Where: TypeAlias = Callable[[RateRequest], bool]
 OfferWhere: TypeAlias = Callable[[Offer, Listing], bool]
-"""A predicate of the caller, on the offer and the request with all its offers."""
-
-
-def _copied(value: object, field: str) -> object:
-    """Copy a collection; a set sorted, so that its repr is the same in every process."""
-    if isinstance(value, AbstractSet):
-        return tuple(sorted(value, key=str))
-    return tuple(value) if _is_collection(value) else value
 
 
 def _is_collection(value: object) -> TypeGuard[AbstractSet[object] | Sequence[object]]:
@@ -53,18 +36,11 @@ def _is_collection(value: object) -> TypeGuard[AbstractSet[object] | Sequence[ob
     return isinstance(value, (AbstractSet, Sequence)) and not isinstance(value, (str, bytes, bytearray))
 
 
-def _plain_function(where: object, field: str) -> object:
-    """Return a predicate of the caller; raise `ValidationError` if it is not a function, or async."""
-    if not callable(where):
-        raise ValidationError(f"where must be a function, not a {type(where).__name__}", field=field)
-    for function in (where, type(where).__call__):
-        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            raise _async_where()
-    return where
-
-
-def _async_where() -> ValidationError:
-    return ValidationError("where must be a plain function, not an async one: nothing awaits its answer", field="where")
+def _copied(value: object, field: str) -> object:
+    """Copy a collection; a set sorted, so that its repr is the same in every process."""
+    if isinstance(value, AbstractSet):
+        return tuple(sorted(value, key=str))
+    return tuple(value) if _is_collection(value) else value
 
 
 def _set_of(check: Callable[[object, str], T]) -> Callable[[object, str], frozenset[T] | None]:
@@ -81,12 +57,83 @@ def _set_of(check: Callable[[object, str], T]) -> Callable[[object, str], frozen
     return alternatives
 
 
+def _plain_function(where: object, field: str) -> object:
+    """Return a predicate of the caller; raise `ValidationError` if it is not a function, or async."""
+    if not callable(where):
+        raise ValidationError(f"where must be a function, not a {type(where).__name__}", field=field)
+    for function in (where, type(where).__call__):
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise _async_where()
+    return where
+
+
+def _async_where() -> ValidationError:
+    return ValidationError("where must be a plain function, not an async one: nothing awaits its answer", field="where")
+
+
+def _as_boolean(answer: object) -> bool:
+    """Return the result of a predicate as a boolean; raise `ValidationError` if the result must be awaited."""
+    # A lambda may return the coroutine of an async function, which would be true for every request.
+    if hasattr(answer, "__await__") or hasattr(answer, "__aiter__"):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise _async_where()
+    return bool(answer)
+
+
 def _currency(value: object, field: str) -> int | str:
     if not isinstance(value, str):
         return validation.identifier(value, field)
     if (code := validation.three_letters(value)) is None:
         raise ValidationError(f"{field} must be an index or a code such as USD, not {value!r}", field=field)
     return code
+
+
+def _any_of(check: Callable[[object, str], str]) -> Callable[[object, str], frozenset[str] | None]:
+    return _set_of(lambda value, field: fold(check(value, field)))
+
+
+def _type_word(value: object, field: str) -> str:
+    if isinstance(value, Word) and not isinstance(value, RequestType):
+        # Compared as text, it would exclude every request.
+        raise ValidationError(f"{field} must be a RequestType or its word, not {value!r}", field=field)
+    return validation.text(value, field)
+
+
+def _last_moment(need_by: object, field: str) -> datetime:
+    if isinstance(need_by, date) and not isinstance(need_by, datetime):
+        return datetime.combine(need_by, time.max)
+    return validation.naive_datetime(need_by, field)
+
+
+def _is_among(text: str, accepted: AbstractSet[str]) -> bool:
+    folded = fold(text)
+    return not folded or folded in accepted
+
+
+def _kilograms(request: RateRequest) -> Decimal | None:
+    factor = kilograms_per(request.mass_unit)
+    return None if request.weight is None or factor is None else EXACT.multiply(request.weight, factor)
+
+
+_RULES: Final[dict[str, tuple[Callable[[Any, str], Any], Callable[[RateRequest], Any], Callable[[Any, Any], bool]]]] = {
+    "origin": (_any_of(validation.text), attrgetter("origin"), _is_among),
+    "destination": (_any_of(validation.text), attrgetter("destination"), _is_among),
+    "type": (_any_of(_type_word), attrgetter("type"), _is_among),
+    "incoterm": (_any_of(validation.incoterm), attrgetter("incoterm"), _is_among),
+    "commodity": (_any_of(validation.text), attrgetter("commodity"), _is_among),
+    "hazardous": (validation.boolean, attrgetter("hazardous"), eq),
+    "max_volume": (validation.amount, attrgetter("volume"), le),
+    "max_weight": (validation.amount, _kilograms, le),
+    "need_by": (_last_moment, attrgetter("need_date"), le),
+}
+"""Check of each field's argument, reader of the request, and comparison."""
+
+
+def _prepared(filter_: RequestFilter) -> tuple[tuple[str, object], ...]:
+    """Return the checked fields of a filter, in the form in which they are compared."""
+    given = {name: value for name in _RULES if (value := getattr(filter_, name)) is not None}
+    return tuple((name, _RULES[name][0](value, name)) for name, value in given.items())
 
 
 @attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
@@ -131,7 +178,7 @@ class RequestFilter(ConciseRepr):
     where: Where | None = validation.checked(validation.optional(_plain_function), hash=False)
     # Prepared once, since a feed matches every record of every page.
     _wanted: tuple[tuple[str, object], ...] = attrs.field(
-        init=False, repr=False, default=attrs.Factory(lambda self: _prepared(self), takes_self=True)
+        init=False, repr=False, default=attrs.Factory(_prepared, takes_self=True)
     )
 
     def __init__(
@@ -165,9 +212,7 @@ class RequestFilter(ConciseRepr):
             value = read(request)
             if value is not None and not passes(value, wanted):
                 return field
-        if self.where is not None and not _as_boolean(self.where(request)):
-            return "where"
-        return None
+        return "where" if self.where is not None and not _as_boolean(self.where(request)) else None
 
 
 @attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
@@ -201,7 +246,12 @@ class OfferFilter(ConciseRepr):
     max_amount: Decimal | None = validation.checked(validation.optional(validation.amount))
     where: OfferWhere | None = validation.checked(validation.optional(_plain_function), hash=False)
     _freight: RequestFilter = attrs.field(
-        init=False, repr=False, default=attrs.Factory(lambda self: _freight_of(self), takes_self=True)
+        init=False,
+        repr=False,
+        default=attrs.Factory(
+            lambda self: RequestFilter(origin=self.origin, destination=self.destination, commodity=self.commodity),
+            takes_self=True,
+        ),
     )
     _indexes: dict[str, int] = attrs.field(init=False, repr=False, eq=False, factory=dict)
 
@@ -244,9 +294,8 @@ class OfferFilter(ConciseRepr):
             return False
         if self.currency is not None and offer.currency is not None:
             if unknown := self.unknown_codes:
-                raise ValidationError(
-                    f"the index of {unknown[0]} is not known: load_codes() looks it up", field="currency"
-                )
+                problem = f"the index of {unknown[0]} is not known: load_codes() looks it up"
+                raise ValidationError(problem, field="currency")
             if offer.currency not in {self._indexes[one] if isinstance(one, str) else one for one in self.currency}:
                 return False
         if self.max_amount is not None and offer.amount is not None and offer.amount > self.max_amount:
@@ -254,72 +303,3 @@ class OfferFilter(ConciseRepr):
         if not self._freight.matches(cast("RateRequest", listing)):
             return False
         return self.where is None or _as_boolean(self.where(offer, listing))
-
-
-def _any_of(check: Callable[[object, str], str]) -> Callable[[object, str], frozenset[str] | None]:
-    return _set_of(lambda value, field: fold(check(value, field)))
-
-
-def _type_word(value: object, field: str) -> str:
-    if isinstance(value, Word) and not isinstance(value, RequestType):
-        # Compared as text, it would exclude every request.
-        raise ValidationError(f"{field} must be a RequestType or its word, not {value!r}", field=field)
-    return validation.text(value, field)
-
-
-def _last_moment(need_by: object, field: str) -> datetime:
-    if isinstance(need_by, datetime):
-        if need_by.tzinfo is not None:
-            raise ValidationError(
-                "need_by is compared with need_date, which has no zone: give the wall time, without tzinfo", field=field
-            )
-        return need_by
-    if isinstance(need_by, date):
-        return datetime.combine(need_by, time.max)
-    raise ValidationError(f"need_by must be a datetime or a date, not a {type(need_by).__name__}", field=field)
-
-
-def _as_boolean(answer: object) -> bool:
-    """Return the result of a predicate as a boolean; raise `ValidationError` if the result must be awaited."""
-    if answer is True or answer is False:
-        return answer
-    # A lambda may return the coroutine of an async function, which would be true for every request.
-    if inspect.isawaitable(answer) or inspect.isasyncgen(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()
-        raise _async_where()
-    return bool(answer)
-
-
-def _is_among(text: str, accepted: AbstractSet[str]) -> bool:
-    folded = fold(text)
-    return not folded or folded in accepted
-
-
-def _kilograms(request: RateRequest) -> Decimal | None:
-    factor = kilograms_per(request.mass_unit)
-    return None if request.weight is None or factor is None else EXACT.multiply(request.weight, factor)
-
-
-_RULES: Final[dict[str, tuple[Callable[[Any, str], Any], Callable[[RateRequest], Any], Callable[[Any, Any], bool]]]] = {
-    "origin": (_any_of(validation.text), operator.attrgetter("origin"), _is_among),
-    "destination": (_any_of(validation.text), operator.attrgetter("destination"), _is_among),
-    "type": (_any_of(_type_word), operator.attrgetter("type"), _is_among),
-    "incoterm": (_any_of(validation.incoterm), operator.attrgetter("incoterm"), _is_among),
-    "commodity": (_any_of(validation.text), operator.attrgetter("commodity"), _is_among),
-    "hazardous": (validation.boolean, operator.attrgetter("hazardous"), operator.eq),
-    "max_volume": (validation.amount, operator.attrgetter("volume"), operator.le),
-    "max_weight": (validation.amount, _kilograms, operator.le),
-    "need_by": (_last_moment, operator.attrgetter("need_date"), operator.le),
-}
-"""Check of each field's argument, reader of the request, and comparison."""
-
-
-def _prepared(filter_: RequestFilter) -> tuple[tuple[str, object], ...]:
-    """Return the checked fields of a filter, in the form in which they are compared."""
-    given = {name: value for name in _RULES if (value := getattr(filter_, name)) is not None}
-    return tuple((name, _RULES[name][0](value, name)) for name, value in given.items())
-
-
-def _freight_of(filter_: OfferFilter) -> RequestFilter:
-    return RequestFilter(origin=filter_.origin, destination=filter_.destination, commodity=filter_.commodity)
