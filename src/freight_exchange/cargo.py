@@ -274,7 +274,7 @@ def _measure(cargo: Cargo, field: str) -> Decimal:
     if value is None:
         raise ValidationError(f"{field} is missing, and this cannot be computed without it", field=field)
     if field == "quantity":
-        return Decimal(validation.count(value, field))
+        return Decimal(validation.identifier(value, field))
     of_unit, name = (kilograms_per, "mass_unit") if field == "weight" else (metres_per, "measure_unit")
     unit: str | None = getattr(cargo, name, None)
     if (factor := of_unit(unit)) is None:
@@ -297,7 +297,7 @@ def _density_warning(cargo: Cargo, kilograms: Decimal, per: Per) -> CargoWarning
 
 
 def _loading_metres(cargo: Cargo, stacked: int) -> Fraction:
-    stacks = math.ceil(Fraction(_measure(cargo, "quantity")) / validation.count(stacked, "stacked"))
+    stacks = math.ceil(Fraction(_measure(cargo, "quantity")) / validation.identifier(stacked, "stacked"))
     return stacks * Fraction(_product(cargo, "length", "width")) / Fraction(LOADING_WIDTH)
 
 

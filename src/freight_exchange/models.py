@@ -251,7 +251,7 @@ class RateRequestDraft(Serializable):
     destination: str = validation.checked(validation.text)
     arrival: datetime = validation.checked(validation.naive_datetime)
     packaging: Packaging = validation.checked(validation.member_of(Packaging))
-    quantity: int = validation.checked(validation.count)
+    quantity: int = validation.checked(validation.identifier)
     length: Decimal = validation.checked(validation.amount)
     width: Decimal = validation.checked(validation.amount)
     height: Decimal = validation.checked(validation.amount)

@@ -38,7 +38,7 @@ class Bids:
             type: `active`, `sel` (selected), `nsel` (not selected) or `offers`; default: the service's own choice.
             page_size, window, sweep: As `Paginator` has them.
         """
-        word = None if type is None else validation.enum_member(type, BidsType, "type")
+        word = None if type is None else validation.member_of(BidsType)(type, "type")
         listed = _LIST._replace(parameters=wire.encode_list_parameters(type=word))
         return self._service.listing(listed, page_size, window, sweep)
 

@@ -52,7 +52,7 @@ class Offers:
             type: `all`; `offers`: with an offer; `sel`: with a selected offer; `nsel`: without a selected offer.
             page_size, window, sweep: As `Paginator` has them.
         """
-        word = validation.enum_member(type, OffersType, "type")
+        word = validation.member_of(OffersType)(type, "type")
         listed = _SEARCH._replace(parameters=wire.encode_list_parameters(type=word))
         return self._service.listing(listed, page_size, window, sweep)
 

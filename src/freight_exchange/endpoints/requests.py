@@ -62,7 +62,7 @@ class Requests:
             where: Filter of the records, applied on the client: all pages are fetched.
             page_size, window, sweep: As `Paginator` has them.
         """
-        word = validation.enum_member(type, SearchType, "type")
+        word = validation.member_of(SearchType)(type, "type")
         parameters = wire.encode_list_parameters(type=word, seconds=validation.window_seconds(since))
         if where is not None:
             expect(where, RequestFilter, "where")
