@@ -149,14 +149,13 @@ _KILOGRAMS_PER: Final = {word: factor for factor, words in _KILOGRAMS.items() fo
 
 def metres_per(unit: str | None) -> Decimal | None:
     """Return the metres in one unit; `None` for an unknown unit. A missing unit is the metre."""
-    return _factor(unit, _METRES_PER)
+    return _METRES_PER.get(_unit(unit) or "m")
 
 
 def kilograms_per(unit: str | None) -> Decimal | None:
     """Return the kilograms in one unit; `None` for an unknown unit. A missing unit is the kilogram."""
-    return _factor(unit, _KILOGRAMS_PER)
+    return _KILOGRAMS_PER.get(_unit(unit) or "kg")
 
 
-def _factor(unit: str | None, factors: dict[str, Decimal]) -> Decimal | None:
-    word = (unit or "").strip().casefold().removesuffix(".")
-    return factors.get(word) if word else Decimal(1)
+def _unit(text: str | None) -> str:
+    return (text or "").strip().casefold().removesuffix(".")
