@@ -25,8 +25,6 @@ from freight_exchange.platform.csv import CsvRow, CsvTable, Parser, point, yes_o
 from freight_exchange.platform.text import fold
 from freight_exchange.words import RequestType
 
-__all__ = ["NoQuote", "Quote", "Rule", "Tariff", "Unit"]
-
 T = TypeVar("T")
 
 ANYWHERE: Final = "*"
@@ -81,42 +79,27 @@ class Rule(Serializable):
     hazardous: bool | None = None
     terms: str | None = None
 
-    @property
-    def precision(self) -> tuple[bool, bool]:
-        """Two flags: the rule names its origin, and its destination. The most precise rules price a charge."""
-        return ANYWHERE not in self.origin, ANYWHERE not in self.destination
-
     def serves(self, request: Shipment, on: date) -> bool:
         """Return whether the rule is for the request's mode and lane on that day, without regard to `hazardous`."""
+        lane = (self.origin, request.origin), (self.destination, request.destination)
         return (
             request.type == self.type
-            and _includes(self.origin, request.origin)
-            and _includes(self.destination, request.destination)
-            and self._first_day <= on <= self._last_day
+            and all(ANYWHERE in places or fold(place or "") in places for places, place in lane)
+            and (self.valid_from or date.min) <= on <= (self.valid_until or date.max)
         )
 
-    def contradicts(self, other: Rule) -> str | None:
-        """Return the column in which two rules for one charge on one lane contradict; `None` if both may stand."""
-        never_on_one_day = max(self._first_day, other._first_day) > min(self._last_day, other._last_day)
-        if never_on_one_day or {self.hazardous, other.hazardous} == {True, False}:
-            return None
-        columns = {"kind": "surcharge", "currency": "currency", "unit": "unit"}
-        for column, field in columns.items():
+    def contradiction(self, other: Rule) -> str:
+        """Describe the column in which two rules for one charge on one lane contradict; empty if both may stand."""
+        first = max(self.valid_from or date.min, other.valid_from or date.min)
+        last = min(self.valid_until or date.max, other.valid_until or date.max)
+        if first > last or {self.hazardous, other.hazardous} == {True, False}:
+            return ""
+        both = f"lines {self.line} and {other.line} both price {other.charge} on one lane and day"
+        for column, field in (("kind", "surcharge"), ("currency", "currency"), ("unit", "unit")):
             if getattr(self, field) != getattr(other, field):
-                return column
-        return "from" if self.start == other.start else None
-
-    @property
-    def _first_day(self) -> date:
-        return self.valid_from or date.min
-
-    @property
-    def _last_day(self) -> date:
-        return self.valid_until or date.max
-
-
-def _includes(places: frozenset[str], place: str | None) -> bool:
-    return ANYWHERE in places or (place is not None and fold(place) in places)
+                return f"{both} with different values of {column}"
+        is_equal = self.start == other.start
+        return f"{both} from the same break: change the break, the days or the lane of one" if is_equal else ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -210,12 +193,10 @@ class _NoQuoteError(Exception):
     """A charge cannot be priced; the message is the reason."""
 
 
-_SMALLEST_UNITS: Final = {
-    Decimal(1): ("CLP", "ISK", "JPY", "KRW", "PYG", "UGX", "VND", "XAF", "XOF", "XPF"),
-    Decimal("0.001"): ("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"),
+_SMALLEST_UNIT: Final = {
+    **dict.fromkeys(("CLP", "ISK", "JPY", "KRW", "PYG", "UGX", "VND", "XAF", "XOF", "XPF"), Decimal(1)),
+    **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), Decimal("0.001")),
 }
-_SMALLEST_UNIT: Final = {code: unit for unit, codes in _SMALLEST_UNITS.items() for code in codes}
-
 _NAMES: Final = {Unit.M3: "m3", Unit.PACKAGE: "packages", Unit.REVENUE_TON: "revenue tons"}
 
 
@@ -230,11 +211,14 @@ def _choose(request: Shipment, serving: Sequence[Rule]) -> Mapping[str, Sequence
     if not any(not rule.surcharge for rules in charges.values() for rule in rules):
         lane = f"from {request.origin or 'nowhere'} to {request.destination or 'nowhere'}"
         raise _NoQuoteError(f"there is no freight rate for {request.type or 'a request without a type'} {lane}")
-    chosen = {}
-    for rules in charges.values():
-        best = max(rule.precision for rule in rules)
-        chosen[rules[0].charge] = [rule for rule in rules if rule.precision == best]
-    return chosen
+    return {
+        rules[0].charge: [rule for rule in rules if _precision(rule) == max(map(_precision, rules))]
+        for rules in charges.values()
+    }
+
+
+def _precision(rule: Rule) -> tuple[bool, bool]:
+    return ANYWHERE not in rule.origin, ANYWHERE not in rule.destination
 
 
 def _price(request: Shipment, charges: Mapping[str, Sequence[Rule]], weight_per: cargo.Per) -> Quote:
@@ -259,16 +243,14 @@ def _price(request: Shipment, charges: Mapping[str, Sequence[Rule]], weight_per:
 
 def _break(request: Shipment, charge: str, rules: Sequence[Rule], weight_per: cargo.Per) -> tuple[Rule, Decimal]:
     """Return the rule of the highest break that the request's measure reaches, and the measure."""
-    unit = rules[0].unit
-    measure = _measure(request, unit, weight_per)
-    reached = [rule for rule in rules if rule.start <= measure]
-    amount = f"{measure.normalize(EXACT):f} {_NAMES.get(unit, unit)}"
-    if not reached:
+    measure, unit = _measure(request, rules[0].unit, weight_per), _NAMES.get(rules[0].unit, rules[0].unit)
+    amount = f"{measure.normalize(EXACT):f} {unit}"
+    rule = max((rule for rule in rules if rule.start <= measure), key=lambda rule: rule.start, default=None)
+    if rule is None:
         least = min(rule.start for rule in rules)
-        raise _NoQuoteError(f"{charge} has no rate below {least} {_NAMES.get(unit, unit)}; the request has {amount}")
-    rule = max(reached, key=lambda rule: rule.start)
+        raise _NoQuoteError(f"{charge} has no rate below {least} {unit}; the request has {amount}")
     if rule.rate is None:
-        raise _NoQuoteError(f"{charge} is on request from {rule.start} {_NAMES.get(unit, unit)}; it has {amount}")
+        raise _NoQuoteError(f"{charge} is on request from {rule.start} {unit}; it has {amount}")
     return rule, measure
 
 
@@ -321,26 +303,17 @@ def _contradictions(rules: Sequence[Rule]) -> list[str]:
             lanes.setdefault((rule.type, fold(rule.charge), origin, destination), []).append(rule)
     # Rules with several places may meet on several lanes; each pair is described once.
     problems = {
-        (first.line, second.line): _describe_contradiction(first, second, column)
+        (first.line, second.line): problem
         for lane in lanes.values()
         for first, second in combinations(lane, 2)
-        if (column := first.contradicts(second)) is not None
+        if (problem := first.contradiction(second))
     }
     return [problems[lines] for lines in sorted(problems)]
 
 
-def _describe_contradiction(first: Rule, second: Rule, column: str) -> str:
-    both = f"lines {first.line} and {second.line} both price {second.charge} on one lane and day"
-    if column == "from":
-        return f"{both} from the same break: change the break, the days or the lane of one"
-    return f"{both} with different values of {column}"
-
-
 def _rule(row: CsvRow, table: CsvTable) -> Rule:
-    values = row.values
-    fields: dict[str, Any] = {name: values[name] for name in _SAME_NAME}
-    start = values["from"] or Decimal(0)
-    rule = Rule(line=row.line, surcharge=values["kind"], start=start, rate=values["rate"], **fields)
+    fields: dict[str, Any] = dict(row.values)
+    rule = Rule(line=row.line, surcharge=fields.pop("kind"), start=fields.pop("from") or Decimal(0), **fields)
     for column, problem in _unfit(rule):
         table.add_problem(row.line, column, problem)
     return rule
@@ -380,22 +353,18 @@ def _cell(parse: Callable[[str], T], wanted: str) -> Callable[[str, str], T]:
     return parsed
 
 
-def _currency(cell: str) -> str:
-    if (code := validation.three_letters(cell)) is None:
-        raise ValueError
-    return code
-
-
 def _number(cell: str, column: str) -> Decimal:
     return _cell(partial(validation.number, field=column), "a number such as 1250.50")(point(cell, column), column)
 
 
+def _currency(cell: str, column: str) -> str:
+    if (code := validation.three_letters(cell)) is None:
+        raise ValidationError(f"must be three letters such as USD, not {cell!r}", field=column)
+    return code
+
+
 def _rate(cell: str, column: str) -> Decimal | None:
     return None if fold(cell) == "on request" else _number(cell, column)
-
-
-def _minimum(cell: str, column: str) -> Decimal:
-    return validation.amount(_number(cell, column), column)
 
 
 def _start(cell: str, column: str) -> Decimal:
@@ -405,25 +374,22 @@ def _start(cell: str, column: str) -> Decimal:
     return start
 
 
-_date: Final = _cell(date.fromisoformat, "a date such as 2027-03-01")
-
 _COLUMNS: Final[Mapping[str, Parser]] = {
     "type": validation.member_of(RequestType),
     "origin": _places,
     "destination": _places,
-    "currency": _cell(_currency, "three letters such as USD"),
+    "currency": _currency,
     "kind": _cell(lambda cell: {"freight": False, "surcharge": True}[fold(cell)], "freight or surcharge"),
     "charge": validation.text,
     "unit": _cell(lambda cell: Unit(fold(cell)), f"one of {', '.join(Unit)}"),
     "from": _start,
     "rate": _rate,
-    "minimum": _minimum,
-    "valid_from": _date,
-    "valid_until": _date,
+    "minimum": lambda cell, column: validation.amount(_number(cell, column), column),
+    "valid_from": _cell(date.fromisoformat, "a date such as 2027-03-01"),
+    "valid_until": _cell(date.fromisoformat, "a date such as 2027-03-01"),
     "hazardous": yes_or_no,
     "terms": validation.text,
 }
 """The columns of a tariff, with the parser of a cell."""
 
 _REQUIRED: Final = ("type", "origin", "destination", "currency", "kind", "charge", "unit", "rate")
-_SAME_NAME: Final = tuple(name for name in _COLUMNS if name not in ("kind", "from", "rate"))
