@@ -25,6 +25,8 @@ from freight_exchange.platform.text import fold
 from freight_exchange.validation import Number
 from freight_exchange.words import OfferStatus
 
+__all__ = ["ComparedOffer", "Comparison", "Rates", "compare"]
+
 Rates: TypeAlias = Mapping[str, Number] | Callable[[str, str], Awaitable[Number]]
 """Exchange rates by currency code: units of the target for one unit. Or a function: `await rates(code, target)`."""
 

@@ -25,6 +25,8 @@ from freight_exchange.platform.csv import CsvRow, CsvTable, Parser, point, yes_o
 from freight_exchange.platform.text import fold
 from freight_exchange.words import RequestType
 
+__all__ = ["NoQuote", "Quote", "Rule", "Tariff", "Unit"]
+
 T = TypeVar("T")
 
 ANYWHERE: Final = "*"
