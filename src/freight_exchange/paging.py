@@ -241,7 +241,7 @@ class PageIterator(AsyncIterator[Page[T]]):
         if at not in self._fetched:
             self._fetched = {}
             window = self._listing.window
-            numbers = walk.ahead(window if window == 1 else window * _WINDOWS)
+            numbers = walk.ahead(window if window == 1 or walk.up.settling else window * _WINDOWS)
             if len(numbers) == 1:
                 await self._fetch_pages(iter(numbers), walk.size)
             else:
