@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import partial
 from operator import attrgetter, eq, le
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar, cast
 
@@ -31,40 +32,61 @@ Where: TypeAlias = Callable[[RateRequest], bool]
 OfferWhere: TypeAlias = Callable[[Offer, Listing], bool]
 
 
-def _is_collection(value: object) -> TypeGuard[AbstractSet[object] | Sequence[object]]:
+def _is_collection(value: object) -> TypeGuard[AbstractSet[Any] | Sequence[Any]]:
     # Text is a sequence of its characters, and bytes one of numbers.
     return isinstance(value, (AbstractSet, Sequence)) and not isinstance(value, (str, bytes, bytearray))
 
 
-def _copied(value: object, field: str) -> object:
+def _texts(value: Texts | None, field: str = "") -> str | tuple[str, ...] | None:
     """Copy a collection; a set sorted, so that its repr is the same in every process."""
     if isinstance(value, AbstractSet):
         return tuple(sorted(value, key=str))
-    return tuple(value) if _is_collection(value) else value
+    return tuple(value) if value is not None and _is_collection(value) else cast("str | None", value)
 
 
-def _set_of(check: Callable[[object, str], T]) -> Callable[[object, str], frozenset[T] | None]:
-    """Return the check of a field that is a value or several, or missing."""
-
-    def alternatives(value: object, field: str) -> frozenset[T] | None:
-        if value is None:
-            return None
-        choices = value if _is_collection(value) else (value,)
-        if not choices:
-            raise ValidationError(f"{field} must not be empty: nothing would ever pass", field=field)
-        return frozenset(check(choice, field) for choice in choices)
-
-    return alternatives
+def _hazardous(value: bool | None, field: str = "") -> bool | None:
+    return None if value is None else validation.boolean(value, field)
 
 
-def _plain_function(where: object, field: str) -> object:
-    """Return a predicate of the caller; raise `ValidationError` if it is not a function, or async."""
-    if not callable(where):
+def _max_amount(value: Number | None, field: str = "") -> Decimal | None:
+    return None if value is None else validation.amount(value, field)
+
+
+def _set_of(check: Callable[[Any, str], T], value: object, field: str) -> frozenset[T] | None:
+    """Check a value or several, or none."""
+    if value is None:
+        return None
+    choices = value if _is_collection(value) else (value,)
+    if not choices:
+        raise ValidationError(f"{field} must not be empty: nothing would ever pass", field=field)
+    return frozenset(check(choice, field) for choice in choices)
+
+
+def _requests(value: Numbers | None, field: str = "") -> frozenset[int] | None:
+    return _set_of(validation.identifier, value, field)
+
+
+def _currencies(value: Currencies | None, field: str = "") -> frozenset[int | str] | None:
+    return _set_of(_currency, value, field)
+
+
+def _where(where: Where | None, field: str = "") -> Where | None:
+    _check_plain(where, field)
+    return where
+
+
+def _offer_where(where: OfferWhere | None, field: str = "") -> OfferWhere | None:
+    _check_plain(where, field)
+    return where
+
+
+def _check_plain(where: object, field: str) -> None:
+    """Raise `ValidationError` if a predicate is not a function, or async."""
+    if where is not None and not callable(where):
         raise ValidationError(f"where must be a function, not a {type(where).__name__}", field=field)
-    for function in (where, type(where).__call__):
+    for function in (where, type(where).__call__) if callable(where) else ():
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise _async_where()
-    return where
 
 
 def _async_where() -> ValidationError:
@@ -81,7 +103,7 @@ def _as_boolean(answer: object) -> bool:
     return bool(answer)
 
 
-def _currency(value: object, field: str) -> int | str:
+def _currency(value: int | str, field: str) -> int | str:
     if not isinstance(value, str):
         return validation.identifier(value, field)
     if (code := validation.three_letters(value)) is None:
@@ -89,18 +111,18 @@ def _currency(value: object, field: str) -> int | str:
     return code
 
 
-def _any_of(check: Callable[[object, str], str]) -> Callable[[object, str], frozenset[str] | None]:
-    return _set_of(lambda value, field: fold(check(value, field)))
+def _any_of(check: Callable[[Any, str], str]) -> Callable[[object, str], frozenset[str] | None]:
+    return partial(_set_of, lambda value, field: fold(check(value, field)))
 
 
-def _type_word(value: object, field: str) -> str:
+def _type_word(value: str, field: str) -> str:
     if isinstance(value, Word) and not isinstance(value, RequestType):
         # Compared as text, it would exclude every request.
         raise ValidationError(f"{field} must be a RequestType or its word, not {value!r}", field=field)
     return validation.text(value, field)
 
 
-def _last_moment(need_by: object, field: str) -> datetime:
+def _last_moment(need_by: datetime, field: str) -> datetime:
     if isinstance(need_by, date) and not isinstance(need_by, datetime):
         return datetime.combine(need_by, time.max)
     return validation.naive_datetime(need_by, field)
@@ -136,7 +158,7 @@ def _prepared(filter_: RequestFilter) -> tuple[tuple[str, object], ...]:
     return tuple((name, _RULES[name][0](value, name)) for name, value in given.items())
 
 
-@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False, field_transformer=validation.named)
 class RequestFilter(ConciseRepr):
     """Filter of rate requests, which must pass every field given. All requests pass `RequestFilter()`.
 
@@ -166,36 +188,20 @@ class RequestFilter(ConciseRepr):
             names it.
     """
 
-    origin: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    destination: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    type: RequestType | str | tuple[RequestType | str, ...] | None = validation.checked(_copied, eq=False)
-    incoterm: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    commodity: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    hazardous: bool | None = validation.checked(validation.optional(validation.boolean), eq=False)
-    max_volume: Number | None = attrs.field(eq=False)
-    max_weight: Number | None = attrs.field(eq=False)
-    need_by: datetime | date | None = attrs.field(eq=False)
-    where: Where | None = validation.checked(validation.optional(_plain_function), hash=False)
+    origin: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    destination: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    type: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    incoterm: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    commodity: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    hazardous: bool | None = attrs.field(default=None, eq=False, converter=_hazardous)
+    max_volume: Number | None = attrs.field(default=None, eq=False)
+    max_weight: Number | None = attrs.field(default=None, eq=False)
+    need_by: datetime | date | None = attrs.field(default=None, eq=False)
+    where: Where | None = attrs.field(default=None, hash=False, converter=_where)
     # Prepared once, since a feed matches every record of every page.
     _wanted: tuple[tuple[str, object], ...] = attrs.field(
         init=False, repr=False, default=attrs.Factory(_prepared, takes_self=True)
     )
-
-    def __init__(
-        self,
-        *,
-        origin: Texts | None = None,
-        destination: Texts | None = None,
-        type: Types | None = None,
-        incoterm: Texts | None = None,
-        commodity: Texts | None = None,
-        hazardous: bool | None = None,
-        max_volume: Number | None = None,
-        max_weight: Number | None = None,
-        need_by: datetime | date | None = None,
-        where: Where | None = None,
-    ) -> None:
-        validation.initialize(self, locals())
 
     def matches(self, request: RateRequest) -> bool:
         """Return whether the request passes."""
@@ -215,7 +221,7 @@ class RequestFilter(ConciseRepr):
         return "where" if self.where is not None and not _as_boolean(self.where(request)) else None
 
 
-@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False, field_transformer=validation.named)
 class OfferFilter(ConciseRepr):
     """Filter of offers, which must pass every field given. All offers pass `OfferFilter()`.
 
@@ -238,13 +244,13 @@ class OfferFilter(ConciseRepr):
             names it.
     """
 
-    request: frozenset[int] | None = validation.checked(_set_of(validation.identifier))
-    origin: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    destination: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    commodity: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    currency: frozenset[int | str] | None = validation.checked(_set_of(_currency))
-    max_amount: Decimal | None = validation.checked(validation.optional(validation.amount))
-    where: OfferWhere | None = validation.checked(validation.optional(_plain_function), hash=False)
+    request: frozenset[int] | None = attrs.field(default=None, converter=_requests)
+    origin: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    destination: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    commodity: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    currency: frozenset[int | str] | None = attrs.field(default=None, converter=_currencies)
+    max_amount: Decimal | None = attrs.field(default=None, converter=_max_amount)
+    where: OfferWhere | None = attrs.field(default=None, hash=False, converter=_offer_where)
     _freight: RequestFilter = attrs.field(
         init=False,
         repr=False,
@@ -255,20 +261,9 @@ class OfferFilter(ConciseRepr):
     )
     _indexes: dict[str, int] = attrs.field(init=False, repr=False, eq=False, factory=dict)
 
-    def __init__(
-        self,
-        *,
-        request: Numbers | None = None,
-        origin: Texts | None = None,
-        destination: Texts | None = None,
-        commodity: Texts | None = None,
-        currency: Currencies | None = None,
-        max_amount: Number | None = None,
-        where: OfferWhere | None = None,
-    ) -> None:
-        if max_amount is not None and currency is None:
+    def __attrs_post_init__(self) -> None:
+        if self.max_amount is not None and self.currency is None:
             raise ValidationError("max_amount needs currency: offers come in several", field="max_amount")
-        validation.initialize(self, locals())
 
     async def load_codes(self, by_code: Callable[[str], Awaitable[Currency]]) -> None:
         """Look up the codes of `currency` in the service's list; a second call does nothing.

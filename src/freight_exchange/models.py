@@ -223,7 +223,15 @@ class RateRequest(Shipment):
     status: RequestStatus | UnknownWord | None = None
 
 
-@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
+def _request_type(value: RequestType | str, field: str = "") -> RequestType:
+    return validation.member_of(RequestType)(value, field)
+
+
+def _packaging(value: Packaging | str, field: str = "") -> Packaging:
+    return validation.member_of(Packaging)(value, field)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False, field_transformer=validation.named)
 class RateRequestDraft(Serializable):
     """A rate request to publish (service document, 4.3).
 
@@ -245,40 +253,20 @@ class RateRequestDraft(Serializable):
         ValidationError: A value is invalid; `field` names it.
     """
 
-    commodity: str = validation.checked(validation.text)
-    type: RequestType = validation.checked(validation.member_of(RequestType))
-    origin: str = validation.checked(validation.text)
-    destination: str = validation.checked(validation.text)
-    arrival: datetime = validation.checked(validation.naive_datetime)
-    packaging: Packaging = validation.checked(validation.member_of(Packaging))
-    quantity: int = validation.checked(validation.identifier)
-    length: Decimal = validation.checked(validation.amount)
-    width: Decimal = validation.checked(validation.amount)
-    height: Decimal = validation.checked(validation.amount)
-    weight: Decimal = validation.checked(validation.amount)
-    incoterm: str = validation.checked(validation.incoterm)
-    hazardous: bool = validation.checked(validation.boolean)
-    notes: str | None = validation.checked(validation.notes)
-
-    def __init__(
-        self,
-        *,
-        commodity: str,
-        type: RequestType | str,
-        origin: str,
-        destination: str,
-        arrival: datetime,
-        packaging: Packaging | str,
-        quantity: int,
-        length: validation.Number,
-        width: validation.Number,
-        height: validation.Number,
-        weight: validation.Number,
-        incoterm: str,
-        hazardous: bool,
-        notes: str | None = None,
-    ) -> None:
-        validation.initialize(self, locals())
+    commodity: str = attrs.field(converter=validation.text)
+    type: RequestType = attrs.field(converter=_request_type)
+    origin: str = attrs.field(converter=validation.text)
+    destination: str = attrs.field(converter=validation.text)
+    arrival: datetime = attrs.field(converter=validation.naive_datetime)
+    packaging: Packaging = attrs.field(converter=_packaging)
+    quantity: int = attrs.field(converter=validation.identifier)
+    length: Decimal = attrs.field(converter=validation.amount)
+    width: Decimal = attrs.field(converter=validation.amount)
+    height: Decimal = attrs.field(converter=validation.amount)
+    weight: Decimal = attrs.field(converter=validation.amount)
+    incoterm: str = attrs.field(converter=validation.incoterm)
+    hazardous: bool = attrs.field(converter=validation.boolean)
+    notes: str | None = attrs.field(default=None, converter=validation.notes)
 
     @property
     def volume(self) -> Decimal:
@@ -363,7 +351,11 @@ class Route(Record):
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
+def _carrier(value: Carrier | int, field: str = "") -> int:
+    return validation.identifier(value.index if isinstance(value, Carrier) else value, field)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False, field_transformer=validation.named)
 class RouteDraft(Serializable):
     """A route to create (service document, 4.5).
 
@@ -380,39 +372,22 @@ class RouteDraft(Serializable):
         ValidationError: A value is invalid; `field` names it.
     """
 
-    origin: str = validation.checked(validation.text)
-    destination: str = validation.checked(validation.text)
+    origin: str = attrs.field(converter=validation.text)
+    destination: str = attrs.field(converter=validation.text)
     cy_cutoff: datetime
     cfs_cutoff: datetime
     departure: datetime
-    arrival: datetime = validation.checked(validation.naive_datetime)
-    carrier: int = validation.checked(validation.identifier)
-    vessel: str = validation.checked(validation.text)
-    voyage_id: str = validation.checked(validation.text)
+    arrival: datetime = attrs.field(converter=validation.naive_datetime)
+    carrier: int = attrs.field(converter=_carrier)
+    vessel: str = attrs.field(converter=validation.text)
+    voyage_id: str = attrs.field(converter=validation.text)
     timezone: str
 
-    def __init__(
-        self,
-        *,
-        origin: str,
-        destination: str,
-        cy_cutoff: datetime,
-        cfs_cutoff: datetime,
-        departure: datetime,
-        arrival: datetime,
-        carrier: int | Carrier,
-        vessel: str,
-        voyage_id: str,
-        timezone: str,
-    ) -> None:
-        zone = validation.timezone(timezone, "timezone")
-        times = {"cy_cutoff": cy_cutoff, "cfs_cutoff": cfs_cutoff, "departure": departure}
-        validation.initialize(
-            self,
-            locals()
-            | {name: validation.zoned_datetime(time, zone, name) for name, time in times.items()}
-            | {"carrier": carrier.index if isinstance(carrier, Carrier) else carrier, "timezone": zone.key},
-        )
+    def __attrs_post_init__(self) -> None:
+        zone = validation.timezone(self.timezone)
+        for name in ("cy_cutoff", "cfs_cutoff", "departure"):
+            object.__setattr__(self, name, validation.zoned_datetime(getattr(self, name), zone, name))
+        object.__setattr__(self, "timezone", zone.key)
 
 
 WrittenRecord: TypeAlias = RateRequest | Listing | Bid | Route

@@ -36,20 +36,14 @@ Choice = TypeVar("Choice", bound=Word)
 T = TypeVar("T")
 
 
-def checked(check: Callable[[Any, str], object], **options: Any) -> Any:
-    """Declare a field of a draft or filter with its check, which is called with the argument and the field's name."""
-    converter: Any = attrs.Converter(lambda value, field: check(value, field.name), takes_field=True)
-    return attrs.field(converter=converter, **options)
+def named(_: type, fields: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[Any]]:
+    """Give the converters of a draft or filter, which are checks, the names of their fields."""
 
+    def checked(field: attrs.Attribute[Any]) -> attrs.Attribute[Any]:
+        check: Any = field.converter
+        return field.evolve(converter=attrs.Converter(lambda value: check(value, field.name))) if check else field
 
-def initialize(draft: Any, arguments: Mapping[str, object]) -> None:
-    """Set the fields of a draft or filter, whose `__init__` states the types that it takes; the fields check them."""
-    draft.__attrs_init__(**{field.name: arguments[field.name] for field in attrs.fields(type(draft)) if field.init})
-
-
-def optional(check: Callable[[object, str], T]) -> Callable[[object, str], T | None]:
-    """Return the check of a field that may be missing."""
-    return lambda value, field: None if value is None else check(value, field)
+    return [checked(field) for field in fields]
 
 
 def _wrong(field: str, wanted: str, value: object) -> ValidationError:
@@ -59,7 +53,7 @@ def _wrong(field: str, wanted: str, value: object) -> ValidationError:
 # Numbers
 
 
-def amount(value: object, field: str) -> Decimal:
+def amount(value: Number, field: str = "") -> Decimal:
     """Return a positive, finite number as an exact `Decimal`."""
     checked = number(value, field)
     if checked <= 0:
@@ -99,14 +93,14 @@ def rates(value: object, field: str = "rates") -> Mapping[str, Decimal]:
     return FrozenMapping(fees)
 
 
-def identifier(value: object, field: str) -> int:
+def identifier(value: int, field: str = "") -> int:
     """Return the index of a record or a count, a positive `int`. Text is refused: it is usually a reference code."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**63:
         raise _wrong(field, "a positive integer", value)
     return int(value)
 
 
-def boolean(value: object, field: str) -> bool:
+def boolean(value: bool, field: str = "") -> bool:
     """Return a `bool`; the service's own 0 and 1 are accepted."""
     if isinstance(value, int) and value in {0, 1}:
         return bool(value)
@@ -128,7 +122,7 @@ def window_seconds(since: timedelta | None = None, field: str = "since") -> int:
 # Text
 
 
-def text(value: object, field: str, *, allow_empty: bool = False) -> str:
+def text(value: str, field: str = "", *, allow_empty: bool = False) -> str:
     """Return text that can be sent as UTF-8 and is not blank, unless that is allowed."""
     if not isinstance(value, str):
         raise _wrong(field, "text", value)
@@ -142,12 +136,12 @@ def text(value: object, field: str, *, allow_empty: bool = False) -> str:
     return str(value)
 
 
-def notes(value: object, field: str = "notes") -> str | None:
+def notes(value: str | None, field: str = "") -> str | None:
     """Return text that may be empty or missing."""
     return None if value is None else text(value, field, allow_empty=True)
 
 
-def member_of(choices: type[Choice]) -> Callable[[object, str], Choice]:
+def member_of(choices: type[Choice]) -> Callable[[Any, str], Choice]:
     """Return the check for a member of an enum, given itself or by its word in any case."""
 
     def check(value: object, field: str) -> Choice:
@@ -160,7 +154,7 @@ def member_of(choices: type[Choice]) -> Callable[[object, str], Choice]:
     return check
 
 
-def incoterm(value: object, field: str = "incoterm") -> str:
+def incoterm(value: str, field: str = "") -> str:
     """Return three ASCII letters in upper case. Unknown Incoterms are accepted, since new ones are published."""
     if (word := three_letters(value)) is None:
         raise _wrong(field, "three letters such as 'FOB'", value)
@@ -176,7 +170,7 @@ def three_letters(value: object) -> str | None:
 # Times
 
 
-def naive_datetime(value: object, field: str) -> datetime:
+def naive_datetime(value: datetime, field: str = "") -> datetime:
     """Return a `datetime` without a zone, as the service compares and stores it."""
     time = _datetime(value, field)
     if time.tzinfo is not None:
@@ -204,7 +198,7 @@ def zoned_datetime(value: object, zone: ZoneInfo, field: str) -> datetime:
     return zoned
 
 
-def timezone(value: object, field: str = "timezone") -> ZoneInfo:
+def timezone(value: str, field: str = "timezone") -> ZoneInfo:
     """Return the zone with this name."""
     zone = find_zone(text(value, field))
     if zone is None:

@@ -351,7 +351,7 @@ def expect(value: object, kind: type, field: str) -> None:
         raise ValidationError(f"{field} must be a {kind.__name__}, not {type(value).__name__}", field=field)
 
 
-def index_of(value: object, field: str, *kinds: type) -> int:
+def index_of(value: Any, field: str, *kinds: type) -> int:
     """Return the index of a record argument: the record itself or its index."""
     if isinstance(value, kinds):
         value = getattr(value, "id" if isinstance(value, Offer) else "index")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from freight_exchange import validation
 from freight_exchange.errors import ValidationError
@@ -77,7 +77,7 @@ def encode_route(draft: RouteDraft | Route, carrier_field: CarrierField = "carri
     extra = draft.extra if isinstance(draft, Route) else {}
     body: Body = {"index": validation.identifier(draft.index, "index")} if isinstance(draft, Route) else {}
     for name in (*_ROUTE_TIMES, *_ROUTE_TEXTS):
-        value: object = getattr(draft, name)
+        value: Any = getattr(draft, name)
         if value is None and name in _ROUTE_TIMES:
             value = next((text for key in ALIASES[name] if isinstance(text := extra.get(key), str)), None)
         elif name in _ROUTE_TIMES:
@@ -125,20 +125,20 @@ def encode_route_filters(filters: Mapping[str, object]) -> Body:
     return {_FILTERS[name]: _filter(value, name) for name, value in given.items()}
 
 
-def _filter(value: object, name: str) -> str | int:
+def _filter(value: Any, name: str) -> str | int:
     if name == "carrier":
         return validation.identifier(value, name)
     # The service compares times without zones.
     return validation.text(value, name) if name in _ROUTE_TEXTS else _time(value, None, name)
 
 
-def _present(value: object, field: str) -> object:
+def _present(value: Any, field: str) -> Any:
     if value is None:
         raise ValidationError(f"{field} is missing, and an update must send the entire route", field=field)
     return value
 
 
-def _time(value: object, zone: ZoneInfo | None, name: str) -> str:
+def _time(value: datetime, zone: ZoneInfo | None, name: str) -> str:
     if zone is None:
         return _written(validation.naive_datetime(value, name))
     return _written(validation.zoned_datetime(value, zone, name))
