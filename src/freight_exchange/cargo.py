@@ -1,8 +1,8 @@
 """Freight arithmetic: volume, gross and chargeable weight, revenue tons, loading metres, Incoterms. Exact, without I/O.
 
 The functions take a `RateRequest`, `Listing`, `Bid`, `RateRequestDraft`, or any other `Cargo`. They return decimals,
-which are rounded at most once: up, to a `step`. If a required measure is missing or not greater than zero, they raise a
-`ValidationError` whose `field` names it. A doubtful measure causes a `CargoWarning` in the result.
+which are rounded at most once: up, to a `step`. If a required measure or argument is missing or not greater than zero,
+they raise a `ValidationError` whose `field` names it. A doubtful measure causes a `CargoWarning` in the result.
 
 The caller decides about the meaning of `weight`. `per="unit"`: of one packaging unit, as in the service document.
 `per="total"`: of all units. Published samples make sense both ways. Unknown units raise a `ValidationError`.

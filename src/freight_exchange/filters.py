@@ -81,7 +81,6 @@ def _offer_where(where: OfferWhere | None, field: str = "") -> OfferWhere | None
 
 
 def _check_plain(where: object, field: str) -> None:
-    """Raise `ValidationError` if a predicate is not a function, or async."""
     if where is not None and not callable(where):
         raise ValidationError(f"where must be a function, not a {type(where).__name__}", field=field)
     for function in (where, type(where).__call__) if callable(where) else ():
@@ -181,8 +180,6 @@ class RequestFilter(ConciseRepr):
         need_by: The latest required arrival, inclusive, naive as `need_date` is. A `date` includes the whole day.
         where: A predicate of your own, a plain function of the request. It is called last; its errors are not caught.
 
-    Each argument is an attribute. Collections become tuples; sets become sorted tuples.
-
     Raises:
         ValidationError: A value is invalid, or a collection is empty, which would exclude all requests; `field`
             names it.
@@ -237,11 +234,8 @@ class OfferFilter(ConciseRepr):
         where: A predicate of your own, a plain function of the offer and its request. It is called last; its errors are
             not caught.
 
-    Each argument is an attribute. Indexes and currencies become sets, and collections of other texts tuples.
-
     Raises:
-        ValidationError: A value is invalid, or a collection is empty, which would exclude all offers; `field`
-            names it.
+        ValidationError: A value is invalid, or a collection is empty; `field` names it.
     """
 
     request: frozenset[int] | None = attrs.field(default=None, converter=_requests)

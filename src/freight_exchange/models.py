@@ -45,14 +45,10 @@ class Record(Serializable):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Company(Record):
-    """A company (service document, Company).
+    """A company (service document, Company). `index` is in one form of the login reply only.
 
-    Attributes:
-        index: Its identifier; only in one form of the login reply.
-        postal: Text, which keeps leading zeros.
-        phone: Only for the user's own company.
-        fax: Only for the other party's company.
-        oti_license: The ocean transportation intermediary's license number, as text.
+    `phone` is for the user's own company only, `fax` for the other party's. `postal` and `oti_license`, the number of
+    the ocean transportation intermediary, are text, which keeps leading zeros.
     """
 
     index: int | None = None
@@ -81,11 +77,7 @@ class Contact(Record):
 class User(Record):
     """The account that is logged in, without its token (service document, User).
 
-    Attributes:
-        middle_name: May be empty.
-        email: The address that logs in.
-        last_login: Naive, as the document does not name the zone.
-        image_url: The address of the avatar.
+    `middle_name` may be empty, and `last_login` is naive, as the document does not name the zone.
     """
 
     first_name: str | None = None
@@ -113,10 +105,8 @@ class Carrier(Record):
 class Currency(Record):
     """A currency, to which offers refer by index (service document, Currency).
 
-    Attributes:
-        index: The service's number for the currency. Published samples use ISO 4217's numeric codes (840 for USD, 978
-            for EUR), but the document does not promise that: `currencies.by_code("USD")` looks it up.
-        code: The three-letter code, e.g. `USD`.
+    Published samples use ISO 4217's numeric codes as `index` (840 for USD, 978 for EUR), but the document does not
+    promise that: `currencies.by_code("USD")` looks it up.
     """
 
     index: int
@@ -133,7 +123,7 @@ class Offer(Record):
         id: The offer's identifier, for approving or declining it.
         request: The index of its request, on which reconciliation looks for it.
         amount: The total, in `currency`.
-        currency: The index of the currency; `exchange.currencies.get(...)` names it.
+        currency: The index of the currency.
         status: Pending, selected, or an undocumented word.
         rates: The itemised fees by name, in `currency`; a discount is negative. `None` if the reply has none. Fees
             without an amount are only in `extra`.
@@ -209,15 +199,11 @@ class RateRequest(Shipment):
         origin, destination: Port or city.
         need_date: The required arrival, naive: the service names no zone. The service may alter it.
         notes: In results, a sentence composed by the service.
-        quantity: Number of packaging units.
-        packaging: The kind of unit.
-        length, width, height: Lengths of one packaging unit, in `measure_unit`. The service may return them in another
-            order.
-        measure_unit: Unit of the lengths: `m` in the document. `volume` and `cargo` convert or refuse other units.
-        weight: Weight in `mass_unit`. By the document it is that of one packaging unit, but samples also make sense as
-            totals. So `cargo` has an argument for it.
-        mass_unit: Unit of the weight: `kg` in the document. `cargo` and filters convert or refuse other units.
-        extra: Fields of the reply that are unknown to this package, and dates that it could not read.
+        quantity: Number of packaging units of the kind `packaging`.
+        length, width, height: Lengths of one unit, in `measure_unit`. The service may return them in another order.
+        weight: Weight in `mass_unit`: of one unit by the document, but samples also make sense as totals.
+        measure_unit, mass_unit: `m` and `kg` in the document. `volume`, `cargo` and filters convert or refuse others.
+        extra: Fields of the reply that are unknown to this package, and values that it could not read.
     """
 
     status: RequestStatus | UnknownWord | None = None
@@ -236,7 +222,6 @@ class RateRequestDraft(Serializable):
     """A rate request to publish (service document, 4.3).
 
     Args:
-        commodity: The goods.
         type: A `RequestType` or its word in any case.
         origin, destination: Port or city.
         arrival: The estimated arrival, naive: the service has no zone for it. Fractions of a second are not sent. A
@@ -246,8 +231,6 @@ class RateRequestDraft(Serializable):
         length, width, height: Metres per unit, positive.
         weight: Kilograms per unit, positive.
         incoterm: Three letters, kept in upper case.
-        hazardous: Whether the goods are dangerous.
-        notes: Information for forwarders.
 
     Raises:
         ValidationError: A value is invalid; `field` names it.
@@ -280,12 +263,8 @@ class Listing(Shipment):
     """A shipper's request with its offers (service document, Offer listing record).
 
     The fields of the freight are those of `RateRequest`; listings often lack `ref_id`, `type`, `incoterm` and
-    `hazardous`.
-
-    Attributes:
-        offers: The offers on the request; only the selected one, once there is one.
-        contact: The forwarder's contact, once an offer is selected.
-        company: The forwarder's company, once an offer is selected.
+    `hazardous`. Once an offer is selected, `offers` may have only that one, and `contact` and `company` are the
+    forwarder's.
     """
 
     status: RequestStatus | UnknownWord | None = None
@@ -307,11 +286,9 @@ class Bid(Shipment):
     and one request may have two equal bids.
 
     Attributes:
-        amount: The offered price, in `currency`, for both submitted and listed bids.
-        currency: The index of the currency.
+        amount: The offered price, in the currency with the index `currency`.
         offer: The offer with its terms and rates, which only a submission returns.
-        contact: The shipper's contact, once the bid is selected.
-        company: The shipper's company, once the bid is selected.
+        contact, company: The shipper's, once the bid is selected.
     """
 
     status: BidStatus | UnknownWord | None = None
@@ -327,14 +304,11 @@ class Route(Record):
     """A scheduled route (service document, Route). Fields that a reply lacks are `None`.
 
     Attributes:
-        origin, destination: Port or city.
-        cy_cutoff: The deadline of the container yard, aware, in the route's zone.
-        cfs_cutoff: The deadline of the container freight station, aware, in the route's zone.
-        departure: Estimated departure, aware, in the route's zone.
+        cy_cutoff, cfs_cutoff: Deadlines of the container yard and of the container freight station, in the route's zone.
+        departure: Estimated departure, in the route's zone.
         arrival: Estimated arrival, naive, as the route's zone does not apply and the service names no other.
         carrier: The index of the carrier.
         timezone: The zone's name. If it is missing or unknown, the times above are naive.
-        extra: Fields of the reply that are unknown to this package, and dates that it could not read.
     """
 
     index: int
@@ -360,7 +334,6 @@ class RouteDraft(Serializable):
     """A route to create (service document, 4.5).
 
     Args:
-        origin, destination: Port or city.
         cy_cutoff, cfs_cutoff, departure: A naive time is the wall time of the route's zone; an aware one is converted
             to it. An ambiguous wall time is the earlier one; a time that a clock change skips is kept.
         arrival: Estimated arrival. It must be naive, because the route's zone does not apply to it.
@@ -434,6 +407,9 @@ Reconciliation: TypeAlias = Applied[RecordT_co] | NotApplied | Conflict[RecordT_
 """Result of reconciling a write."""
 
 
+# Writes, as an `OutcomeUnknownError` has them
+
+
 @attrs.frozen(eq=False, repr=False)
 class Publish(Serializable):
     """Publication of a rate request (service document, 4.3)."""
@@ -456,8 +432,8 @@ class SubmitOffer(Serializable):
 class Respond(Serializable):
     """Approval or decline of an offer by its identifier (service document, 4.8).
 
-    `request` is the index of its request, if the client has read the offer. After an offer is selected, the service may
-    list only that one; the state of the others is visible only on their request.
+    `request` is the index of its request, if the client has read the offer: after an offer is selected, the service may
+    list only that one.
     """
 
     offer: int

@@ -62,8 +62,6 @@ class Page(Serializable, Sequence[T_co], Generic[T_co]):
 
 
 class _Unreadable(NamedTuple):
-    """Key of an unreadable row: its content."""
-
     row: str
 
 
@@ -293,8 +291,6 @@ _CHANGES: Final = "rows change their places or come several times, at each readi
 
 
 class _Records(AsyncIterator[T]):
-    """Iterator over the records of a listing."""
-
     def __init__(self, pages: PageIterator[T]) -> None:
         self._pages = pages
         self._page: Iterator[T] = iter(())

@@ -298,7 +298,6 @@ def _measure(request: Shipment, unit: Unit, weight_per: cargo.Per) -> Decimal:
 
 
 def _contradictions(rules: Sequence[Rule]) -> list[str]:
-    """Describe each pair of rules that would both price the same charge of a request."""
     lanes: dict[tuple[RequestType, str, str, str], list[Rule]] = {}
     for rule in rules:
         for origin, destination in product(sorted(rule.origin), sorted(rule.destination)):

@@ -54,7 +54,6 @@ def _wrong(field: str, wanted: str, value: object) -> ValidationError:
 
 
 def amount(value: Number, field: str = "") -> Decimal:
-    """Return a positive, finite number as an exact `Decimal`."""
     checked = number(value, field)
     if checked <= 0:
         raise _wrong(field, "greater than zero", value)
@@ -62,7 +61,6 @@ def amount(value: Number, field: str = "") -> Decimal:
 
 
 def number(value: object, field: str) -> Decimal:
-    """Return a finite number as an exact `Decimal`."""
     # `repr` of a float has the digits that the author wrote: 1840.1, and not 1840.0999...
     exact: object = float.__repr__(value) if isinstance(value, float) else value
     if isinstance(exact, str):
@@ -101,7 +99,6 @@ def identifier(value: int, field: str = "") -> int:
 
 
 def boolean(value: bool, field: str = "") -> bool:
-    """Return a `bool`; the service's own 0 and 1 are accepted."""
     if isinstance(value, int) and value in {0, 1}:
         return bool(value)
     raise _wrong(field, "True or False", value)
@@ -137,7 +134,6 @@ def text(value: str, field: str = "", *, allow_empty: bool = False) -> str:
 
 
 def notes(value: str | None, field: str = "") -> str | None:
-    """Return text that may be empty or missing."""
     return None if value is None else text(value, field, allow_empty=True)
 
 
@@ -199,7 +195,6 @@ def zoned_datetime(value: object, zone: ZoneInfo, field: str) -> datetime:
 
 
 def timezone(value: str, field: str = "timezone") -> ZoneInfo:
-    """Return the zone with this name."""
     zone = find_zone(text(value, field))
     if zone is None:
         raise _wrong(field, "the name of a known time zone such as 'Asia/Hong_Kong'", value)

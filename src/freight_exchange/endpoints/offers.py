@@ -69,15 +69,9 @@ class Offers:
         return await self._respond(offer, True, wire.decode_one)
 
     async def decline(self, offer: Offer | int) -> Listing | None:
-        """Decline an offer, given as the record or its id (service document, 4.8).
+        """Decline an offer, as `approve` accepts one (service document, 4.8).
 
-        Returns the listing in the reply, or `None` if the reply has none, since the document does not show the reply to
-        a decline (section 3).
-
-        Raises:
-            ValidationError: `offer` has no identifier, or it is not a positive integer; nothing was sent.
-            OutcomeUnknownError: The offer may or may not have been declined; `reconcile()` finds out.
-            BadRequestError: The service found the decline invalid.
+        The document does not show the reply (section 3): the result is `None` if it has no listing.
         """
         return await self._respond(offer, False, wire.decode_optional)
 

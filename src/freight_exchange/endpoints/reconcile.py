@@ -80,8 +80,6 @@ _MIN_PAUSE: Final = 0.001
 
 @attrs.define(eq=False)
 class _Shared:
-    """Readings of one listing, one at a time."""
-
     lock: anyio.Lock = attrs.Factory(anyio.Lock)
     begun: int = 0
     number: int = 0
@@ -117,7 +115,6 @@ class Readings:
             return shared.result
 
     def last(self, key: Hashable) -> Sequence[Any]:
-        """Return the records of the last reading of a listing."""
         shared = self._by_key.get(key)
         return () if shared is None or isinstance(shared.result, FreightExchangeError) else shared.result[0]
 
@@ -268,7 +265,6 @@ def _read_of_bids(bids: Bids, readings: Readings, write: SubmitOffer, baseline: 
 def _submitted_offer(
     write: SubmitOffer, baseline: Sequence[Bid], bids: list[Bid], is_counted: bool, may_be_older: bool
 ) -> Reconciliation[Bid]:
-    """Look for one more bid of the account on the request with this price and currency."""
     before = Counter((bid.amount, bid.currency) for bid in baseline if bid.index == write.request)
     here = [(bid, (bid.amount, bid.currency)) for bid in bids if bid.index == write.request]
     now = Counter(terms for _, terms in here)
@@ -326,7 +322,6 @@ def _words(*words: str | None) -> tuple[str, ...]:
 
 
 def _best(found: Iterable[Reconciliation]) -> Reconciliation[Any]:
-    """Return the proof among conclusions about single records, or a doubt about all that are similar."""
     near: list[Any] = []
     for one in found:
         if isinstance(one, Applied):
@@ -381,7 +376,6 @@ _TIMES: Final = ("cy_cutoff", "cfs_cutoff", "departure", "arrival")
 
 
 def _created_route(draft: RouteDraft, before: frozenset[int]) -> Conclude[Route]:
-    """Look for a new route with the same fields."""
 
     def likeness(route: Route) -> Reconciliation[Route]:
         different, is_whole = _differences(route, draft)

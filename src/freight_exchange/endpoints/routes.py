@@ -63,9 +63,7 @@ class Routes:
         return await self._service.lookup(_LIST, index)
 
     async def create(self, draft: RouteDraft) -> Route | None:
-        """Create a route (service document, 4.5).
-
-        Returns the route in the reply, or `None` if the reply has none.
+        """Create a route (service document, 4.5); return the route in the reply, or `None` if it has none.
 
         Raises:
             ValidationError: `draft` is not a `RouteDraft`; nothing was sent.
@@ -79,15 +77,11 @@ class Routes:
         """Replace the route that has this index with this entire route (service document, 4.5).
 
         Change the route as it was read (`attrs.evolve(route, vessel="...")`), so that unreadable dates are sent back as
-        received. Returns the route in the reply, or `None` if the reply has none.
-
-        To tell an update that did not happen from one that somebody has undone, `reconcile(baseline=[...])` needs the
-        route as it was before.
+        received. To tell an update that did not happen from one that somebody has undone, `reconcile(baseline=[...])`
+        needs the route as it was before.
 
         Raises:
             ValidationError: `route` is not a `Route`, or lacks a field, which the update would erase; nothing was sent.
-            OutcomeUnknownError: The route may or may not have been updated; `reconcile()` finds out.
-            BadRequestError: The service found the route invalid.
         """
         expect(route, Route, "route")
         return await self._write("PUT", route, UpdateRoute(route))

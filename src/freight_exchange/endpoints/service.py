@@ -126,7 +126,6 @@ class Service:
         return await self._call(RequestKind.WRITE, method, path, read, content=content, write=write, started=started)
 
     async def raw(self, kind: RequestKind, method: str, path: str, **rest: Any) -> Any:
-        """Send any request; return the decoded JSON, or `None` for an empty reply."""
 
         def read(response: Response) -> Any:
             return None if _is_blank(response.content) else wire.parse(response.content)
@@ -147,7 +146,6 @@ class Service:
         *,
         where: Callable[[T], bool] | None = None,
     ) -> Paginator[T]:
-        """Return the paginator of a listing."""
         rows_wanted = validation.identifier(self.page_size if page_size is None else page_size, "page_size")
 
         def start_read() -> FetchPage[T]:
@@ -226,7 +224,6 @@ class Service:
         return found
 
     async def lookup(self, listed: Listed[T], index: int) -> T:
-        """Return the record with this index; raise `NotFoundError` if there is none."""
         wanted = validation.identifier(index, "index")
         reply = _Reply()
         parameter = wanted if self.conventions.index_type == "integer" else str(wanted)
@@ -330,7 +327,6 @@ def joined(records: Sequence[T]) -> list[T]:
 
 
 def _is_blank(content: bytes) -> bool:
-    """Return whether a body is empty: white space, or a byte-order mark alone."""
     return not content.strip().removeprefix(b"\xef\xbb\xbf").strip()
 
 
@@ -346,7 +342,6 @@ def _says_no_records(body: object, listed: Listed[Any]) -> bool:
 
 
 def expect(value: object, kind: type, field: str) -> None:
-    """Raise `ValidationError` unless the value is of this kind."""
     if not isinstance(value, kind):
         raise ValidationError(f"{field} must be a {kind.__name__}, not {type(value).__name__}", field=field)
 
@@ -397,7 +392,6 @@ def _rounds(returned: Decimal, sent: Decimal) -> bool:
 
 
 def _contradiction(approved: int, listing: Listing) -> str:
-    """Return a sentence if a listing does not show this offer as the selected one."""
     named = {offer.id: offer for offer in listing.offers if offer.id is not None}
     if named and approved not in named:
         return f"offer {next(iter(named))} for {approved}"

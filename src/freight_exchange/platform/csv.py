@@ -75,7 +75,6 @@ class CsvTable:
             self._check_header(1, [])
 
     def add_problem(self, line: int, column: str, problem: str | ValidationError) -> None:
-        """Record a problem of a cell."""
         text = problem if isinstance(problem, str) else problem.message.removeprefix(f"{column} ")
         self._problems.append(f"line {line}, column {column}: {text}")
 
@@ -151,7 +150,6 @@ def point(cell: str, column: str) -> str:
 
 
 def yes_or_no(cell: str, column: str) -> bool:
-    """Return the flag that a cell states."""
     if (flag := _FLAGS.get(cell.casefold())) is None:
         raise ValidationError(f"{column} must be yes or no, not {cell!r}", field=column)
     return flag

@@ -57,8 +57,6 @@ SECRETS: Final = ("token", "password", "authorization")
 
 
 class Kind(NamedTuple, Generic[T]):
-    """Kind of record, with the name of its collection in replies."""
-
     collection: str
     model: type[T]
 
@@ -181,7 +179,6 @@ def _kind(value: object) -> str:
 
 
 def _reports_failure(data: object) -> bool:
-    """Return whether a body reports a failure."""
     if not isinstance(data, dict):
         return False
     folded = {key.casefold(): value for key, value in data.items()}
@@ -229,7 +226,6 @@ def is_unauthorized(data: object, *, success: bool) -> bool:
 
 
 def find_sentence(data: object) -> str | None:
-    """Return the sentence in the body of a refusal, or `None` if there is none."""
     found = _sentence(data)
     return found if found is None or len(found) <= _MAX_SENTENCE else f"{found[: _MAX_SENTENCE - 3]}..."
 
@@ -296,7 +292,6 @@ def decode_login(data: object, *, wall: float) -> Login:
 
 
 def decode_user(raw: object) -> User:
-    """Decode the user of a login's reply; unreadable fields go to `extra`."""
     try:
         return structure(raw, User)[0]
     except RecordError as error:
@@ -337,12 +332,10 @@ def _without_secrets(value: Any) -> Any:
 
 
 def is_token(token: str) -> bool:
-    """Return whether a header can carry the text."""
     return bool(token) and token.isascii() and token.isprintable() and " " not in token
 
 
 def _token(data: object) -> object:
-    """Return the value of the token's key, in the user or beside it, or `None`."""
     if not isinstance(data, dict):
         return None
     holder = data.get("user")

@@ -195,7 +195,6 @@ _Values = dict[str, tuple[str, Any]]
 
 @cache
 def _names(model: type) -> dict[str, tuple[str, ...]]:
-    """Return the wire names of the attributes of a class."""
     return {
         field.name: _OWN.get((model, field.name)) or ALIASES.get(field.name, (field.name,))
         for field in attrs.fields(model)
@@ -205,7 +204,6 @@ def _names(model: type) -> dict[str, tuple[str, ...]]:
 
 @cache
 def known(model: type) -> frozenset[str]:
-    """Return the wire names that a record may have."""
     return frozenset(key for keys in _names(model).values() for key in keys).union(LIFETIMES if model is User else ())
 
 

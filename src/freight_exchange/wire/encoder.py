@@ -63,7 +63,6 @@ def encode_offer(write: SubmitOffer, currency_field: CurrencyField = "currencyIn
 
 
 def encode_response(offer_id: int, approved: bool) -> Body:
-    """Encode the body that approves or declines an offer (service document, 4.8)."""
     return {"offerIndex": offer_id, "approved": int(approved)}
 
 
