@@ -304,7 +304,7 @@ class Route(Record):
     """A scheduled route (service document, Route). Fields that a reply lacks are `None`.
 
     Attributes:
-        cy_cutoff, cfs_cutoff: Deadlines of the container yard and of the container freight station, in the route's zone.
+        cy_cutoff, cfs_cutoff: Deadlines of container yard and container freight station, in the route's zone.
         departure: Estimated departure, in the route's zone.
         arrival: Estimated arrival, naive, as the route's zone does not apply and the service names no other.
         carrier: The index of the carrier.

@@ -71,11 +71,6 @@ def keys_of(page: Rows[T], identity: Callable[[T], Hashable] | None) -> list[Has
     return keys + [_Unreadable(repr(getattr(error, "raw", error))) for error in page.broken]
 
 
-def _check_sweep(_: object, attribute: object, value: object) -> None:
-    if not isinstance(value, bool):
-        raise ValidationError(f"sweep must be True or False, not {value!r}", field="sweep")
-
-
 @attrs.frozen(kw_only=True)
 class Paginator(Generic[T]):
     """A listing: `async for record in listing`, `async for page in listing.pages()`, `await listing` (its first page).
@@ -104,7 +99,7 @@ class Paginator(Generic[T]):
     documented_size: int | None
     path: str
     window: int = 1
-    sweep: bool = attrs.field(default=False, validator=_check_sweep)
+    sweep: bool = False
     strict: bool = False
     where: Callable[[T], bool] | None = None
 

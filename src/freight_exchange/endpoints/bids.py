@@ -11,6 +11,7 @@ from freight_exchange.endpoints.reference import Currencies, index_of_currency
 from freight_exchange.endpoints.service import Listed, Service, index_of
 from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, SubmitOffer
 from freight_exchange.paging import Paginator
+from freight_exchange.wire import encoder
 
 _LIST = Listed("bids.list", "GET", "quote/bid", wire.BIDS)
 
@@ -71,6 +72,6 @@ class Bids:
         words = None if terms is None else validation.text(terms, "terms", allow_empty=True)
         started = anyio.current_time()
         write = SubmitOffer(index, total, await index_of_currency(self._currencies, currency), fees, words)
-        body = wire.encode_offer(write, self._service.conventions.currency_field)
+        body = encoder.encode_offer(write, self._service.conventions.currency_field)
         address = self._service.conventions.addresses["submit"]
         return await self._service.write(write, "POST", address, body, wire.decode_one, wire.BID, started=started)

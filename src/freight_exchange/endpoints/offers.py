@@ -9,6 +9,7 @@ from freight_exchange import validation, wire
 from freight_exchange.endpoints.service import Listed, Service, index_of
 from freight_exchange.models import Listing, Offer, OffersType, Respond
 from freight_exchange.paging import Paginator
+from freight_exchange.wire import encoder
 
 R = TypeVar("R")
 Kind: TypeAlias = wire.Kind[Listing]
@@ -78,6 +79,6 @@ class Offers:
     async def _respond(self, offer: Offer | int, approved: bool, decode: Callable[[object, Kind], R]) -> R:
         request = offer.request if isinstance(offer, Offer) else None
         write = Respond(index_of(offer, "offer", Offer), approved, request)
-        body = wire.encode_response(write.offer, write.approved)
+        body = encoder.encode_response(write.offer, write.approved)
         address = self._service.conventions.addresses["approve"]
         return await self._service.write(write, "POST", address, body, decode, wire.OFFERS)

@@ -9,6 +9,7 @@ from freight_exchange.endpoints.service import Listed, Service, expect
 from freight_exchange.filters import RequestFilter
 from freight_exchange.models import Publish, RateRequest, RateRequestDraft, SearchType
 from freight_exchange.paging import Paginator
+from freight_exchange.wire import encoder
 
 _FIVE_DAYS = wire.encode_list_parameters(seconds=validation.window_seconds())
 _OPEN = Listed("requests.open", "GET", "quote/request", wire.REQUESTS, _FIVE_DAYS, documented_size=10)
@@ -85,5 +86,5 @@ class Requests:
             BadRequestError: The service found the request invalid.
         """
         expect(draft, RateRequestDraft, "draft")
-        body, address = wire.encode_request_draft(draft), self._service.conventions.addresses["publish"]
+        body, address = encoder.encode_request_draft(draft), self._service.conventions.addresses["publish"]
         return await self._service.write(Publish(draft), "POST", address, body, wire.decode_one, wire.REQUESTS)

@@ -8,6 +8,7 @@ from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, Service, expect, index_of
 from freight_exchange.models import Carrier, CreateRoute, Route, RouteDraft, UpdateRoute
 from freight_exchange.paging import Paginator
+from freight_exchange.wire import encoder
 
 _LIST = Listed("routes.list", "GET", "route", wire.ROUTES)
 
@@ -55,7 +56,7 @@ class Routes:
             page_size, window, sweep: As `Paginator` has them.
         """
         given = {**locals(), "carrier": None if carrier is None else index_of(carrier, "carrier", Carrier)}
-        filters = wire.encode_route_filters(given)
+        filters = encoder.encode_route_filters(given)
         return self._service.listing(_LIST._replace(parameters=filters), page_size, window, sweep)
 
     async def get(self, index: int) -> Route:
@@ -87,5 +88,5 @@ class Routes:
         return await self._write("PUT", route, UpdateRoute(route))
 
     async def _write(self, method: str, route: Route | RouteDraft, write: CreateRoute | UpdateRoute) -> Route | None:
-        body = wire.encode_route(route, self._service.conventions.carrier_field)
+        body = encoder.encode_route(route, self._service.conventions.carrier_field)
         return await self._service.write(write, method, "route", body, wire.decode_optional, wire.ROUTES)

@@ -9,7 +9,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import anyio
-import anyio.lowlevel
 import attrs
 
 from freight_exchange import validation, wire
@@ -35,7 +34,6 @@ R = TypeVar("R")
 
 _logger = logging.getLogger("freight_exchange")
 
-_MANY_ROWS: Final = 10_000
 _MAX_TORN: Final = 3
 """Unreadable rows of a page beyond which it is not read in smaller pieces any more: a cut reply has no sound row."""
 
@@ -153,9 +151,6 @@ class Service:
 
             async def fetch(number: int, rows: int) -> wire.Rows[T]:
                 page, reply = await self._page(listed, number, rows)
-                if page.rows > _MANY_ROWS:
-                    # Large pages take long to read and compare: let other tasks run in between.
-                    await anyio.lowlevel.checkpoint()
                 await self._report((*page.broken, *page.flaws), listed, reply, reported, page.more)
                 return page
 
@@ -169,7 +164,7 @@ class Service:
             documented_size=listed.documented_size,
             path=listed.path,
             window=validation.identifier(window, "window"),
-            sweep=sweep,
+            sweep=validation.boolean(sweep, "sweep"),
             strict=self.strict,
             where=where,
         )

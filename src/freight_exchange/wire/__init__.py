@@ -29,26 +29,11 @@ from freight_exchange.wire.codec import (
     structure,
     structure_rows,
 )
-from freight_exchange.wire.encoder import (
-    check_paired,
-    encode_credentials,
-    encode_list_parameters,
-    encode_offer,
-    encode_request_draft,
-    encode_response,
-    encode_route,
-    encode_route_filters,
-)
-from freight_exchange.wire.json import dump, parse
-
-__all__ = [
-    "BID", "BIDS", "CARRIERS", "CURRENCIES", "MAX_DESCRIBED", "OFFERS", "REQUESTS", "ROUTES", "SECRETS", "Kind", "Rows",
-    "check_paired", "decode_login", "decode_one", "decode_optional", "decode_rows", "decode_user", "dump",
-    "encode_credentials", "encode_list_parameters", "encode_offer",
-    "encode_request_draft", "encode_response", "encode_route", "encode_route_filters", "find_rejection",
-    "find_sentence", "find_sentence_in_text", "index_of_raw", "is_token", "is_unauthorized", "mask_user", "names",
-    "parse", "reports_no_records",
-]  # fmt: skip
+from freight_exchange.wire.encoder import check_paired as check_paired
+from freight_exchange.wire.encoder import encode_credentials as encode_credentials
+from freight_exchange.wire.encoder import encode_list_parameters as encode_list_parameters
+from freight_exchange.wire.json import dump as dump
+from freight_exchange.wire.json import parse as parse
 
 T = TypeVar("T")
 
