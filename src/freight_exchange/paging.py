@@ -262,11 +262,15 @@ class PageIterator(AsyncIterator[Page[T]]):
         """Log that the listing may have more records; raise with a strict client."""
         walk, name = self._walk, self._listing.name
         if walk.up.ignores_offset:
-            problem = f"{name}: every page of the listing is its first one: {_OFFSET_LOST}"
+            problem = (
+                f"{name}: every page of the listing is its first one: the service ignores `offset`, or something on the"
+                ' way drops the bodies of GETs, which get_parameters="query" avoids'
+            )
         elif isinstance(walk, Sweep) and walk.is_unstable:
             raise FeedProtocolError(f"{name}: the listing changed during each of many readings; read it later")
         elif isinstance(walk, Sweep) and not walk.complete:
-            reason = _CUT if walk.cut else _CHANGES
+            changes = "rows change their places or come several times, at each reading"
+            reason = "the service cuts pages below ten rows, and skips the rest" if walk.cut else changes
             problem = f"{name}: no two passes agree, so the listing may have more records: {reason}"
         else:
             if walk.up.moved:
@@ -275,14 +279,6 @@ class PageIterator(AsyncIterator[Page[T]]):
         if self._listing.strict:
             raise FeedProtocolError(problem)
         _logger.warning("%s", problem)
-
-
-_OFFSET_LOST: Final = (
-    "the service ignores `offset`, or something on the way drops the bodies of GETs,"
-    ' which get_parameters="query" avoids'
-)
-_CUT: Final = "the service cuts pages below ten rows, and skips the rest"
-_CHANGES: Final = "rows change their places or come several times, at each reading"
 
 
 class _Records(AsyncIterator[T]):

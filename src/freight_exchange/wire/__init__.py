@@ -152,8 +152,8 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
 
 def index_of_raw(raw: object) -> int | None:
     """Return the index of an unreadable row, or `None` if the index is unreadable too."""
-    with suppress(ValueError):
-        return integer(raw.get("index")) if isinstance(raw, dict) else None
+    with suppress(ValueError, AttributeError):
+        return integer(raw.get("index"))  # type: ignore[attr-defined]  # as suppressed
     return None
 
 
@@ -179,10 +179,6 @@ _SUCCESSES: Final = frozenset({"success", "ok"})
 _SENTENCES: Final = ("message", "Unauthorized", "error", "errors", "detail", "details", "msg", "reason")
 """Usual keys of sentences, as the document does not show the body of a 400."""
 _MAX_SENTENCE: Final = 300
-_HTML: Final = re.compile(r"<[a-z!/?]", re.IGNORECASE)
-_NOTHING_FOUND: Final = r"no (data|records?|results?|{})( were)? found"
-_NAMES: Final = {"raterequests": "(rate ?)?requests"}
-"""Names of collections in sentences, where they differ from those in replies."""
 
 
 def reports_no_records(sentence: str, collection: str) -> bool:
@@ -190,8 +186,9 @@ def reports_no_records(sentence: str, collection: str) -> bool:
 
     Only known sentences count: a gateway may answer, and a false empty listing hides requests from a watcher.
     """
+    name = "(rate ?)?requests" if collection == "raterequests" else collection
     words = " ".join(re.findall(r"\w+", sentence.casefold()[:100]))
-    return re.fullmatch(_NOTHING_FOUND.format(_NAMES.get(collection, collection)), words) is not None
+    return re.fullmatch(rf"no (data|records?|results?|{name})( were)? found", words) is not None
 
 
 def is_unauthorized(data: object, *, success: bool) -> bool:
@@ -232,9 +229,8 @@ def _sentence(data: object, *, is_inside: bool = False) -> str | None:
 def find_sentence_in_text(text: str) -> str | None:
     """Return the text of a refusal that is not JSON, if it is short, plain and not HTML."""
     words = " ".join(text.split())
-    if not words or len(words) > _MAX_SENTENCE or not words.isprintable() or _HTML.search(words):
-        return None
-    return words
+    is_plain = len(words) <= _MAX_SENTENCE and words.isprintable() and not re.search("<[A-Za-z!/?]", words)
+    return words if words and is_plain else None
 
 
 @cache

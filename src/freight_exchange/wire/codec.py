@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from operator import itemgetter
 from types import NoneType
 from typing import Any, Final, TypeVar, get_args
@@ -371,17 +371,16 @@ def position_of(key: str) -> int:
 
 # Strict path: pages of flat records as the document shows them, by functions made for the keys of their rows
 
-_MAX_LAYOUTS: Final = 32
 _Strict = Callable[[Iterator[Any], list[Any]], None]
 """Function that appends the records of rows until one does not suit it."""
-_layouts: dict[tuple[type, frozenset[str]], _Strict | None] = {}
 
 
 def structure_rows(rows: Sequence[Any], model: type[T]) -> tuple[list[T], dict[int, RecordError | list[str]]]:
     """Return the records of rows, and by position the error of a row or the places of its unreadable values."""
     found: list[T] = []
     problems: dict[int, RecordError | list[str]] = {}
-    strict = _layout(model, frozenset(rows[0])) if rows and isinstance(rows[0], dict) else None
+    kind: Any = model
+    strict = _compiled(kind, frozenset(rows[0])) if rows and isinstance(rows[0], dict) else None
     remaining, lost = iter(rows), 0
     while len(found) + lost < len(rows):
         if strict is not None:
@@ -402,20 +401,14 @@ def structure_rows(rows: Sequence[Any], model: type[T]) -> tuple[list[T], dict[i
     return found, problems
 
 
-def _layout(model: type, keys: frozenset[str]) -> _Strict | None:
-    if (model, keys) not in _layouts and len(_layouts) < _MAX_LAYOUTS:
-        _layouts[model, keys] = _compiled(model, keys)
-    return _layouts.get((model, keys))
-
-
-_CHECKS: Final = {
+_CHECKS: Final[dict[Any, str]] = {
     str: "if type({v}) is not str: raise TypeError",
     int: f"if type({{v}}) is not int or not -{MAX_INTEGER} < {{v}} < {MAX_INTEGER}: raise ValueError",
     Decimal: "if type({v}) is not Decimal: {v} = exact({v})",
     # `YYYY-MM-DD HH:mm:ss` has no zone.
     datetime: "if len({v}) != 19 or {v}[13] + {v}[16] != '::': raise ValueError",
 }
-_VALUES: Final = {datetime: "date({v})", bool: "flags[{v}]"}
+_READ: Final[dict[Any, str]] = {datetime: "date({v})", bool: "flags[{v}]"}
 
 
 def _exact(value: object) -> Decimal:
@@ -424,6 +417,7 @@ def _exact(value: object) -> Decimal:
     return Decimal(value)
 
 
+@lru_cache(maxsize=32)
 def _compiled(model: type, keys: frozenset[str]) -> _Strict | None:
     """Make a function that reads flat rows with exactly these keys and the documented types, and refuses all others.
 
@@ -450,7 +444,7 @@ def _compiled(model: type, keys: frozenset[str]) -> _Strict | None:
     sets = [f"it.{field.name} = None" for field in fields if not names[field.name]]
     for field, variable in zip(present, variables, strict=False):
         kind = (*get_args(field.type), field.type)[0]
-        value = _VALUES.get(kind, "{v}")
+        value = _READ.get(kind, "{v}")
         if _is_word(field.type):
             scope[f"words_{variable}"], value = _words(field.type), "words_{v}[{v}]"
         elif kind in _CHECKS:
