@@ -13,9 +13,10 @@ from __future__ import annotations
 import copy
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
@@ -136,6 +137,7 @@ async def reconcile(
     if not isinstance(settle, timedelta) or settle < timedelta(0):
         raise ValidationError("settle must be a timedelta that is not negative", field="settle")
     before = _checked(type(write), baseline)
+    known = frozenset(record.index for record in before or ())
 
     def read_of(listing: Callable[..., Paginator[T]], conclude: Conclude[T], *, by_state: bool = False) -> Read:
         async def read(complete: bool) -> Reconciliation:
@@ -149,19 +151,15 @@ async def reconcile(
         case SubmitOffer():
             read = _read_of_bids(bids, readings, write, before)
         case Publish():
-            read = read_of(offers.list, _publication(write.draft, _indexes(before)))
+            read = read_of(offers.list, partial(_publication, write.draft, known))
         case Respond():
             # The offer shows its state: an approval is not concluded from what is absent.
-            read = read_of(offers.list, _answer(write), by_state=write.approved)
+            read = read_of(offers.list, partial(_answer, write), by_state=write.approved)
         case CreateRoute():
-            read = read_of(routes.list, _created_route(write.draft, _indexes(before)))
+            read = read_of(routes.list, partial(_created_route, write.draft, known))
         case UpdateRoute(route=route):
-            known = [*(before or ()), *([] if write.before is None else [write.before])]
-            read = read_of(
-                routes.list,
-                _updated_route(route, next((one for one in known if one.index == route.index), None)),
-                by_state=True,
-            )
+            old = next((one for one in before or () if one.index == route.index), write.before)
+            read = read_of(routes.list, partial(_updated_route, route, old), by_state=True)
         case _:
             return StillUnknown()
     return await _settle(read, settle.total_seconds())
@@ -221,10 +219,6 @@ def _checked(write: type, baseline: Sequence[object] | None) -> list[Any] | None
     if baseline is None or (isinstance(baseline, Sequence) and all(isinstance(one, kind) for one in baseline)):
         return None if baseline is None else [*baseline]
     raise ConfigurationError(f"the baseline of this write is a sequence of {kind.__name__}s, not of other records")
-
-
-def _indexes(records: Iterable[Any] | None) -> frozenset[int]:
-    return frozenset(record.index for record in records or ())
 
 
 # Offers
@@ -289,45 +283,29 @@ _COARSEST_VOLUME: Final = Decimal("0.15")
 """Largest relative change of a volume by a server that rounds dimensions."""
 
 
-def _publication(draft: RateRequestDraft, before: frozenset[int]) -> Conclude[Listing]:
+def _publication(draft: RateRequestDraft, known: frozenset[int], listings: list[Listing]) -> Reconciliation[Listing]:
     """Look for a new request with the same commodity, lane, quantity, volume and weight. Most may be missing."""
     words = _words(draft.commodity, draft.origin, draft.destination)
     weights = draft.weight, EXACT.multiply(draft.weight, Decimal(draft.quantity))
-
-    def likeness(one: Listing) -> Reconciliation[Listing]:
+    near: list[Listing] = []
+    for one in (listing for listing in listings if listing.index not in known):
         listed = _words(one.commodity, one.origin, one.destination)
         is_named = listed == words
-        if one.volume is not None and one.volume != draft.volume:
-            is_alike = is_named and abs(one.volume - draft.volume) <= draft.volume * _COARSEST_VOLUME
-            return StillUnknown((one,)) if is_alike else NotApplied()
         is_measured = one.volume is not None and one.quantity == draft.quantity and one.weight in weights
-        if is_named and is_measured:
+        if one.volume is not None and one.volume != draft.volume:
+            is_near = is_named and abs(one.volume - draft.volume) <= draft.volume * _COARSEST_VOLUME
+        elif is_named and is_measured:
             return Applied(one)
-        is_alike = (
-            is_named
-            or is_measured
-            or (
-                all(word in ("", ours) for word, ours in zip(listed, words, strict=True))
-                and one.quantity in (None, draft.quantity)
-                and one.weight in (None, *weights)
-            )
-        )
-        return StillUnknown((one,)) if is_alike else NotApplied()
-
-    return lambda listings: _best(likeness(one) for one in listings if one.index not in before)
+        else:
+            agrees = all(word in ("", ours) for word, ours in zip(listed, words, strict=True))
+            agrees = agrees and one.quantity in (None, draft.quantity) and one.weight in (None, *weights)
+            is_near = is_named or is_measured or agrees
+        near += [one] if is_near else []
+    return StillUnknown(tuple(near)) if near else NotApplied()
 
 
 def _words(*words: str | None) -> tuple[str, ...]:
     return tuple(" ".join((word or "").split()).casefold() for word in words)
-
-
-def _best(found: Iterable[Reconciliation]) -> Reconciliation[Any]:
-    near: list[Any] = []
-    for one in found:
-        if isinstance(one, Applied):
-            return one
-        near += one.candidates if isinstance(one, StillUnknown) else ()
-    return StillUnknown(tuple(near)) if near else NotApplied()
 
 
 # Answers
@@ -338,76 +316,67 @@ class _Gone(Applied[Listing]):
     """A declined offer that is no longer listed. It is proof only if it lasts, since a listing may be out of date."""
 
 
-def _answer(write: Respond) -> Conclude[Listing]:
+def _answer(write: Respond, listings: list[Listing]) -> Reconciliation[Listing]:
     """Look at the state of the offer. The selection of another offer contradicts an approval."""
+    for listing in listings:
+        for offer in listing.offers:
+            if offer.id == write.offer:
+                return _state(write, listing, offer.status)
+    without = next((listing for listing in listings if listing.index == write.request), None)
+    if without is None:
+        return StillUnknown()
+    # The offer was declined, or its forwarder has withdrawn it.
+    if without.selected is None and not write.approved:
+        return _Gone(without)
+    # A selected offer may be listed alone, so beside one it may be missing without a decline.
+    is_lost = write.approved and without.selected is not None and without.selected.id is not None
+    return Conflict(without) if is_lost else StillUnknown((without,))
 
-    def conclude(listings: list[Listing]) -> Reconciliation[Listing]:
-        for listing in listings:
-            for offer in listing.offers:
-                if offer.id == write.offer:
-                    return state(listing, offer.status)
-        without = next((listing for listing in listings if listing.index == write.request), None)
-        if without is None:
-            return StillUnknown()
-        # The offer was declined, or its forwarder has withdrawn it.
-        if without.selected is None and not write.approved:
-            return _Gone(without)
-        # A selected offer may be listed alone, so beside one it may be missing without a decline.
-        is_lost = write.approved and without.selected is not None and without.selected.id is not None
-        return Conflict(without) if is_lost else StillUnknown((without,))
 
-    def state(listing: Listing, status: object) -> Reconciliation[Listing]:
-        is_selected = status == OfferStatus.SELECTED
-        if is_selected or status in DECLINED:
-            return Applied(listing) if is_selected is write.approved else Conflict(listing)
-        is_pending = status == OfferStatus.PENDING
-        if listing.selected is not None and (write.approved or is_pending):
-            return Conflict(listing)
-        return NotApplied() if is_pending else StillUnknown((listing,))
-
-    return conclude
+def _state(write: Respond, listing: Listing, status: object) -> Reconciliation[Listing]:
+    is_selected = status == OfferStatus.SELECTED
+    if is_selected or status in DECLINED:
+        return Applied(listing) if is_selected is write.approved else Conflict(listing)
+    is_pending = status == OfferStatus.PENDING
+    if listing.selected is not None and (write.approved or is_pending):
+        return Conflict(listing)
+    return NotApplied() if is_pending else StillUnknown((listing,))
 
 
 # Routes
 
 _VOYAGE: Final = ("origin", "destination", "carrier", "vessel", "voyage_id")
-_SPELLED: Final = frozenset(_VOYAGE) - {"carrier"}
 _TIMES: Final = ("cy_cutoff", "cfs_cutoff", "departure", "arrival")
 
 
-def _created_route(draft: RouteDraft, before: frozenset[int]) -> Conclude[Route]:
-
-    def likeness(route: Route) -> Reconciliation[Route]:
+def _created_route(draft: RouteDraft, known: frozenset[int], routes: list[Route]) -> Reconciliation[Route]:
+    near: list[Route] = []
+    for route in (route for route in routes if route.index not in known):
         different, is_whole = _differences(route, draft)
         if is_whole and not different:
             return Applied(route)
         # A service may spell one word differently, or hide fields.
-        is_respelt = len(different) == 1 and different <= _SPELLED
-        return StillUnknown((route,)) if different.isdisjoint(_VOYAGE) or is_respelt else NotApplied()
+        is_respelt = len(different) == 1 and "carrier" not in different
+        near += [route] if different.isdisjoint(_VOYAGE) or is_respelt else []
+    return StillUnknown(tuple(near)) if near else NotApplied()
 
-    return lambda routes: _best(likeness(route) for route in routes if route.index not in before)
 
-
-def _updated_route(new: Route, old: Route | None) -> Conclude[Route]:
+def _updated_route(new: Route, old: Route | None, routes: list[Route]) -> Reconciliation[Route]:
     """Compare the route with what was sent, and with what it was before. If it is neither, another party wrote it."""
-
-    def conclude(routes: list[Route]) -> Reconciliation[Route]:
-        route = next((route for route in routes if route.index == new.index), None)
-        if route is None:
-            return StillUnknown()
-        different, is_whole = _differences(route, new)
-        if is_whole and not different:
-            return Applied(route)
-        # If fields are missing, a route that another client wrote may look like the new one.
-        if not different or old is None:
-            return StillUnknown((route,))
-        different, is_whole = _differences(route, old)
-        if different:
-            return Conflict(route)
-        # An old route with missing fields, which was never read completely, agrees with too much.
-        return NotApplied() if is_whole else StillUnknown((route,))
-
-    return conclude
+    route = next((route for route in routes if route.index == new.index), None)
+    if route is None:
+        return StillUnknown()
+    different, is_whole = _differences(route, new)
+    if is_whole and not different:
+        return Applied(route)
+    # If fields are missing, a route that another client wrote may look like the new one.
+    if not different or old is None:
+        return StillUnknown((route,))
+    different, is_whole = _differences(route, old)
+    if different:
+        return Conflict(route)
+    # An old route with missing fields, which was never read completely, agrees with too much.
+    return NotApplied() if is_whole else StillUnknown((route,))
 
 
 def _differences(listed: Route, sent: Route | RouteDraft) -> tuple[frozenset[str], bool]:

@@ -362,12 +362,21 @@ def check_reply(write: Write, record: object) -> None:
         case SubmitOffer(), Bid():
             problem = _differs("index", write.request, record.index)
             problem = problem or _differs("currency", write.currency, record.currency)
-            if not problem and record.amount is not None and not _rounds(record.amount, write.amount):
-                problem = f"amount {record.amount} for {write.amount}"
+            if not problem and record.amount not in (None, write.amount):
+                # Rounded in any direction to the decimal places that the reply has.
+                place = min(int(record.amount.normalize(EXACT).as_tuple().exponent), 0)
+                if EXACT.subtract(record.amount, write.amount).copy_abs() >= EXACT.scaleb(Decimal(1), place):
+                    problem = f"amount {record.amount} for {write.amount}"
         case Respond(), Listing():
             # The reply to a decline is not documented, so its offers prove nothing.
             problem = _differs("index", write.request, record.index)
-            problem = problem or (_contradiction(write.offer, record) if write.approved else "")
+            named = {offer.id: offer for offer in record.offers if offer.id is not None}
+            # The document shows only the selected offer, and an id may be missing.
+            offer = named.get(write.offer) or (record.offers[0] if len(record.offers) == 1 else None)
+            if write.approved and not problem and named and write.offer not in named:
+                problem = f"offer {next(iter(named))} for {write.offer}"
+            elif write.approved and offer is not None and offer.status not in (None, OfferStatus.SELECTED):
+                problem = problem or f"the offer is {offer.status}"
         case UpdateRoute(), Route():
             problem = _differs("index", write.route.index, record.index)
         case _:
@@ -378,18 +387,3 @@ def check_reply(write: Write, record: object) -> None:
 
 def _differs(field: str, sent: object, returned: object) -> str:
     return f"{field} {returned} for {sent}" if None not in (sent, returned) and returned != sent else ""
-
-
-def _rounds(returned: Decimal, sent: Decimal) -> bool:
-    """Return whether `returned` is `sent`, rounded in any direction to the decimal places that `returned` has."""
-    place = min(int(returned.normalize(EXACT).as_tuple().exponent), 0)
-    return returned == sent or EXACT.subtract(returned, sent).copy_abs() < EXACT.scaleb(Decimal(1), place)
-
-
-def _contradiction(approved: int, listing: Listing) -> str:
-    named = {offer.id: offer for offer in listing.offers if offer.id is not None}
-    if named and approved not in named:
-        return f"offer {next(iter(named))} for {approved}"
-    # The document shows only the selected offer, and an id may be missing.
-    offer = named.get(approved) or (listing.offers[0] if len(listing.offers) == 1 else None)
-    return "" if offer is None or offer.status in (None, OfferStatus.SELECTED) else f"the offer is {offer.status}"

@@ -18,7 +18,6 @@ Parser = Callable[[str, str], Any]
 """Function from the text of a cell and its column to the value; it raises `ValidationError` for a wrong text."""
 
 _COMMENT: Final = "comment"
-_FLAGS: Final = {"yes": True, "true": True, "no": False, "false": False}
 _MAX_PROBLEMS: Final = 20
 
 
@@ -150,6 +149,6 @@ def point(cell: str, column: str) -> str:
 
 
 def yes_or_no(cell: str, column: str) -> bool:
-    if (flag := _FLAGS.get(cell.casefold())) is None:
+    if cell.casefold() not in ("yes", "true", "no", "false"):
         raise ValidationError(f"{column} must be yes or no, not {cell!r}", field=column)
-    return flag
+    return cell.casefold() in ("yes", "true")

@@ -233,7 +233,8 @@ def _record_hook(model: Any) -> Callable[[object, object], Any]:
         parts = [part for part in get_args(field.type) if part is not NoneType]
         kind = field.type if _is_word(field.type) or NoneType not in get_args(field.type) else parts[0]
         if field.name != "extra":
-            fields.append((field.name, kind, CONVERTER.get_structure_hook(kind), field.default is attrs.NOTHING))
+            empty = _EMPTY if attrs.has(kind) else ()
+            fields.append((field.name, kind, CONVERTER.get_structure_hook(kind), field.default is attrs.NOTHING, empty))
     names, known_keys, prepare = _names(model), known(model), _PREPARE.get(model)
 
     def hook(raw: object, _: object = None) -> Any:
@@ -246,9 +247,9 @@ def _record_hook(model: Any) -> Callable[[object, object], Any]:
         if prepare is not None:
             prepare(values, extra)
         found: dict[str, Any] = {}
-        for name, kind, read, is_required in fields:
+        for name, kind, read, is_required, empty in fields:
             place, value = values.get(name, ("", None))
-            if value is not None:
+            if value is not None and value not in empty:
                 try:
                     is_nested = isinstance(value, dict)
                     found[name] = _inside(place, read, value, kind) if is_nested else read(value, kind)
@@ -279,11 +280,6 @@ def _prepare_offer(values: _Values, extra: dict[str, object]) -> None:
         _flaws.places += [f"rates.{name}" for name, fee in without.items() if fee is not None and str(fee).strip()]
 
 
-def _prepare_user(values: _Values, extra: dict[str, object]) -> None:
-    if values.get("company", ("", None))[1] in _EMPTY:
-        values.pop("company", None)
-
-
 def _prepare_offers(values: _Values, extra: dict[str, object], name: str) -> tuple[dict[str, Any], str | None]:
     """Find the offers in `offer`, and the contacts beside or inside them.
 
@@ -299,7 +295,8 @@ def _prepare_offers(values: _Values, extra: dict[str, object], name: str) -> tup
     entries = {place: dict(entry) for place, entry in found.items() if isinstance(entry, dict)}
     for entry in entries.values():
         entry["index of the request"] = values.get("index", ("", None))[1]
-    selected = [place for place, entry in entries.items() if _is_selected(entry)]
+    word = OfferStatus.SELECTED.value
+    selected = [at for at, entry in entries.items() if str(entry.get("status", "")).strip().casefold() == word]
     used = next(iter(entries)) if len(entries) == 1 else selected[0] if selected else None
     places = [held if isinstance(held, dict) else {}, {} if used is None else entries[used]]
     for part, key in (("contact", "loadingPOC"), ("company", "loadingCompany")):
@@ -325,10 +322,6 @@ def _entries(held: object) -> dict[str, Any]:
     return {key: entry for key, entry in found.items() if entry not in _EMPTY}
 
 
-def _is_selected(entry: Mapping[str, object]) -> bool:
-    return str(entry.get("status", "")).strip().casefold() == OfferStatus.SELECTED.value
-
-
 def _prepare_listing(values: _Values, extra: dict[str, object]) -> None:
     entries, _ = _prepare_offers(values, extra, "offers")
     values["offers"] = "offer", entries
@@ -351,7 +344,6 @@ def _prepare_bid(values: _Values, extra: dict[str, object]) -> None:
 
 _PREPARE: Final[Mapping[type, Callable[[_Values, dict[str, object]], None]]] = {
     Offer: _prepare_offer,
-    User: _prepare_user,
     Listing: _prepare_listing,
     Bid: _prepare_bid,
 }
