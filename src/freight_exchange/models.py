@@ -37,14 +37,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Record(Serializable):
-    """Base of records of the service. Missing fields are `None`, and unknown fields are in `extra`."""
-
-    __slots__ = ()
-
-
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Company(Record):
+class Company(Serializable):
     """A company (service document, Company). `index` is in one form of the login reply only.
 
     `phone` is for the user's own company only, `fax` for the other party's. `postal` and `oti_license`, the number of
@@ -65,7 +59,7 @@ class Company(Record):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Contact(Record):
+class Contact(Serializable):
     """The other party's contact person for a selected offer (service document, Offer listing record: `loadingPOC`)."""
 
     name: str | None = None
@@ -74,7 +68,7 @@ class Contact(Record):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class User(Record):
+class User(Serializable):
     """The account that is logged in, without its token (service document, User).
 
     `middle_name` may be empty, and `last_login` is naive, as the document does not name the zone.
@@ -93,7 +87,7 @@ class User(Record):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Carrier(Record):
+class Carrier(Serializable):
     """A carrier, to which routes refer by index (service document, Carrier)."""
 
     index: int
@@ -102,7 +96,7 @@ class Carrier(Record):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Currency(Record):
+class Currency(Serializable):
     """A currency, to which offers refer by index (service document, Currency).
 
     Published samples use ISO 4217's numeric codes as `index` (840 for USD, 978 for EUR), but the document does not
@@ -116,7 +110,7 @@ class Currency(Record):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Offer(Record):
+class Offer(Serializable):
     """A price on a rate request (service document, Offer entry).
 
     Attributes:
@@ -151,7 +145,7 @@ class Offer(Record):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Shipment(Record):
+class Shipment(Serializable):
     """The freight of a rate request: base of `RateRequest`, `Listing` and `Bid`."""
 
     index: int
@@ -300,7 +294,7 @@ class Bid(Shipment):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Route(Record):
+class Route(Serializable):
     """A scheduled route (service document, Route). Fields that a reply lacks are `None`.
 
     Attributes:

@@ -164,9 +164,6 @@ class PageIterator(AsyncIterator[Page[T]]):
         """`True` if this was a sweep that has missed nothing, and could read everything."""
         return isinstance(self._walk, Sweep) and self._walk.complete and not self._has_unreadable
 
-    def __aiter__(self) -> PageIterator[T]:
-        return self
-
     async def __anext__(self) -> Page[T]:
         if self._pulling:
             # Both tasks would process the same page, and its repetition would count as the end of the listing.
@@ -285,14 +282,6 @@ class _Records(AsyncIterator[T]):
     def __init__(self, pages: PageIterator[T]) -> None:
         self._pages = pages
         self._page: Iterator[T] = iter(())
-
-    @property
-    def is_complete(self) -> bool:
-        """`PageIterator.is_complete`."""
-        return self._pages.is_complete
-
-    def __aiter__(self) -> _Records[T]:
-        return self
 
     async def __anext__(self) -> T:
         while True:

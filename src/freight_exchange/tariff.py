@@ -181,18 +181,14 @@ class Tariff:
         try:
             charges = _choose(request, [rule for rule in self.rules if rule.serves(request, day)])
             return _price(request, charges, self.weight_per)
-        except _NoQuoteError as error:
-            return NoQuote(reason=str(error))
+        except ValidationError as error:
+            return NoQuote(reason=error.message)
 
     def __repr__(self) -> str:
         return f"Tariff({len(self.rules)} rules, weight_per={self.weight_per!r})"
 
 
-# Prices
-
-
-class _NoQuoteError(Exception):
-    """A charge cannot be priced; the message is the reason."""
+# Prices: a charge that cannot be priced is a `ValidationError`, whose message is the reason
 
 
 _SMALLEST_UNIT: Final = {
@@ -205,14 +201,16 @@ _NAMES: Final = {Unit.M3: "m3", Unit.PACKAGE: "packages", Unit.REVENUE_TON: "rev
 def _choose(request: Shipment, serving: Sequence[Rule]) -> Mapping[str, Sequence[Rule]]:
     """Return the most precise rules of each charge, freight first."""
     if request.hazardous is None and any(rule.hazardous is not None for rule in serving):
-        raise _NoQuoteError("the request does not state whether the goods are hazardous, and the tariff depends on it")
+        raise ValidationError(
+            "the request does not state whether the goods are hazardous, and the tariff depends on it"
+        )
     charges: dict[str, list[Rule]] = {}
     for rule in sorted(serving, key=lambda rule: (rule.surcharge, rule.line)):
         if rule.hazardous is None or rule.hazardous == request.hazardous:
             charges.setdefault(fold(rule.charge), []).append(rule)
     if not any(not rule.surcharge for rules in charges.values() for rule in rules):
         lane = f"from {request.origin or 'nowhere'} to {request.destination or 'nowhere'}"
-        raise _NoQuoteError(f"there is no freight rate for {request.type or 'a request without a type'} {lane}")
+        raise ValidationError(f"there is no freight rate for {request.type or 'a request without a type'} {lane}")
     return {
         rules[0].charge: [rule for rule in rules if _precision(rule) == max(map(_precision, rules))]
         for rules in charges.values()
@@ -226,7 +224,9 @@ def _precision(rule: Rule) -> tuple[bool, bool]:
 def _price(request: Shipment, charges: Mapping[str, Sequence[Rule]], weight_per: cargo.Per) -> Quote:
     currency, *others = {rule.currency: None for rules in charges.values() for rule in rules}
     if others:
-        raise _NoQuoteError(f"the charges are in {currency} and {' and '.join(others)}, and an offer has one currency")
+        raise ValidationError(
+            f"the charges are in {currency} and {' and '.join(others)}, and an offer has one currency"
+        )
     rates: dict[str, Decimal] = {}
     terms: dict[str, None] = {}
     freight = Decimal(0)
@@ -239,7 +239,7 @@ def _price(request: Shipment, charges: Mapping[str, Sequence[Rule]], weight_per:
             terms[rule.terms] = None
     amount = reduce(EXACT.add, rates.values())
     if amount <= 0:
-        raise _NoQuoteError(f"the charges come to {amount} {currency}, and an offer must be above zero")
+        raise ValidationError(f"the charges come to {amount} {currency}, and an offer must be above zero")
     return Quote(amount=amount, currency=currency, rates=rates, terms="; ".join(terms) or None)
 
 
@@ -250,9 +250,9 @@ def _break(request: Shipment, charge: str, rules: Sequence[Rule], weight_per: ca
     rule = max((rule for rule in rules if rule.start <= measure), key=lambda rule: rule.start, default=None)
     if rule is None:
         least = min(rule.start for rule in rules)
-        raise _NoQuoteError(f"{charge} has no rate below {least} {unit}; the request has {amount}")
+        raise ValidationError(f"{charge} has no rate below {least} {unit}; the request has {amount}")
     if rule.rate is None:
-        raise _NoQuoteError(f"{charge} is on request from {rule.start} {unit}; it has {amount}")
+        raise ValidationError(f"{charge} is on request from {rule.start} {unit}; it has {amount}")
     return rule, measure
 
 
@@ -265,32 +265,28 @@ def _charge(rule: Rule, measure: Decimal, freight: Decimal) -> Decimal:
 
 
 def _measure(request: Shipment, unit: Unit, weight_per: cargo.Per) -> Decimal:
-    """Return the request's measure in the unit; raise `_NoQuoteError` if it is missing or implausible."""
-    try:
-        match unit:
-            case Unit.REVENUE_TON:
-                sea = cargo.revenue_tons(request, per=weight_per)
-                gross, measure = sea.gross, sea.tons
-            case Unit.CHARGEABLE_KG:
-                by_road = request.type == RequestType.TRUCKING
-                weigh = cargo.road_chargeable_weight if by_road else cargo.air_chargeable_weight
-                charged = weigh(request, per=weight_per)
-                gross, measure = charged.gross, charged.kilograms
-            case Unit.KG:
-                gross = cargo.gross_weight(request, per=weight_per)
-                measure = gross.kilograms
-            case Unit.M3:
-                return cargo.volume(request)
-            case Unit.PACKAGE:
-                if request.quantity is None:
-                    raise _NoQuoteError("quantity is missing, and a rate per package needs it")
-                return Decimal(request.quantity)
-            case _:
-                return Decimal(1)
-    except ValidationError as error:
-        raise _NoQuoteError(error.message) from None
+    match unit:
+        case Unit.REVENUE_TON:
+            sea = cargo.revenue_tons(request, per=weight_per)
+            gross, measure = sea.gross, sea.tons
+        case Unit.CHARGEABLE_KG:
+            by_road = request.type == RequestType.TRUCKING
+            weigh = cargo.road_chargeable_weight if by_road else cargo.air_chargeable_weight
+            charged = weigh(request, per=weight_per)
+            gross, measure = charged.gross, charged.kilograms
+        case Unit.KG:
+            gross = cargo.gross_weight(request, per=weight_per)
+            measure = gross.kilograms
+        case Unit.M3:
+            return cargo.volume(request)
+        case Unit.PACKAGE:
+            if request.quantity is None:
+                raise ValidationError("quantity is missing, and a rate per package needs it")
+            return Decimal(request.quantity)
+        case _:
+            return Decimal(1)
     if gross.warning is not None:
-        raise _NoQuoteError(f"the weight is implausible: {gross.warning.message}")
+        raise ValidationError(f"the weight is implausible: {gross.warning.message}")
     return measure
 
 

@@ -103,9 +103,9 @@ class Readings:
         async with shared.lock:
             if shared.number <= came:
                 shared.begun += 1
-                number, pages = shared.begun, aiter(listing)
+                number, pages = shared.begun, listing.pages()
                 try:
-                    records = [record async for record in pages]
+                    records = [record async for page in pages for record in page]
                     shared.result = records, pages.is_complete
                 except FreightExchangeError as error:
                     shared.result = error
