@@ -29,24 +29,8 @@ S = TypeVar("S", bound=Serializable)
 _KEY: Final = "object"
 """Key with the name of the class; no field has this name."""
 
-# Classes by module, imported with the first record of a class: most are above this module.
-_MODULES: Final = {
-    "models": "Applied Bid Carrier Company Conflict Contact Currency Listing NotApplied Offer RateRequest "
-    "RateRequestDraft Route RouteDraft StillUnknown User",
-    "bot": "BotStatus DeadLetter Doubt",
-    "feed.events": "BidSelected Gap OfferEvent RequestEvent Unreadable",
-    "feed.status": "Explanation FeedStatus OfferFeedStatus",
-    "paging": "Page",
-    "quotes": "ComparedOffer Comparison",
-    "tariff": "NoQuote Quote",
-}
-_PLACES: Final = {
-    re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): (module, name)
-    for module, names in _MODULES.items()
-    for name in names.split()
-}
-"""Module and class of each name in the key `object`."""
-_NAMES: Final = {name: key for key, (_, name) in _PLACES.items()}
+_MODULES: Final = ("freight_exchange", "freight_exchange.quotes", "freight_exchange.tariff")
+"""Modules that have the classes, imported with the first record of a class."""
 
 
 def to_dict(record: Serializable) -> dict[str, Any]:
@@ -109,9 +93,9 @@ def from_json(text: str | bytes, kind: type[Serializable] = Serializable) -> Ser
 
 
 def _name_of(cls: type) -> str:
-    if cls.__name__ not in _NAMES or not issubclass(cls, Serializable):
+    if not issubclass(cls, Serializable):
         raise ValidationError(f"record must be a record of this package, not {cls.__name__}", field="record")
-    return _NAMES[cls.__name__]
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
 
 def _describe(error: BaseException, _: type | None) -> str:
@@ -134,10 +118,12 @@ def _tagged(data: object, _: object = None, *, expected: str | None = None) -> A
         if name != expected:
             raise ValidationError(f"{_KEY} must be {expected!r}, not {name!r}", field=_KEY)
         return data
-    if not isinstance(name, str) or name not in _PLACES:
-        raise ValidationError(f"{_KEY} must name a record, such as 'rate_request', not {name!r}", field=_KEY)
-    module, cls = _PLACES[name]
-    return _CONVERTER.structure(data, getattr(import_module(f"freight_exchange.{module}"), cls))
+    class_name = "".join(map(str.capitalize, str(name).split("_")))
+    for module in _MODULES:
+        cls = getattr(import_module(module), class_name, None)
+        if isinstance(cls, type) and issubclass(cls, Serializable):
+            return _CONVERTER.structure(data, cls)
+    raise ValidationError(f"{_KEY} must name a record, such as 'rate_request', not {name!r}", field=_KEY)
 
 
 @_CONVERTER.register_unstructure_hook_factory(attrs.has)
