@@ -146,8 +146,11 @@ class Pass:
 
     def _give(self, counts: Mapping[Hashable, int]) -> list[Hashable]:
         """Return the rows that earlier pages did not add as often."""
-        added = [*(Counter(counts) - Counter({key: self._given[key] for key in counts})).elements()]
-        self._given.update(added)
+        added: list[Hashable] = []
+        for key, count in counts.items():
+            if count > (given := self._given.get(key, 0)):
+                added += [key] * (count - given)
+                self._given[key] = count
         return added
 
 
