@@ -144,9 +144,7 @@ def air_chargeable_weight(
     >>> charged.kilograms, charged.basis
     (Decimal('5069.0'), 'volume')
 
-    Args:
-        divisor: Cubic centimetres that count as a kilogram; couriers often use 5000.
-        step: Kilograms; the result is rounded up to a multiple of it.
+    `divisor` cubic centimetres count as a kilogram; couriers often use 5000. `step` is in kilograms.
     """
     gross = gross_weight(cargo, per=per)
     by_volume = 10**6 * Fraction(volume(cargo)) / Fraction(validation.amount(divisor, "divisor"))
@@ -172,7 +170,7 @@ def road_chargeable_weight(
         per_cubic_metre: Kilograms as which a cubic metre counts.
         per_loading_metre: Kilograms as which a loading metre counts; `None` if the floor is not charged for.
         stacked: Number of units in a stack.
-        step: Kilograms; the result is rounded up to a multiple of it.
+        step: Kilograms.
     """
     gross = gross_weight(cargo, per=per)
     measures: dict[Basis, Fraction] = {

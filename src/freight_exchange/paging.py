@@ -37,7 +37,6 @@ class Page(Serializable, Sequence[T_co], Generic[T_co]):
     """Records that one page added to a listing.
 
     Attributes:
-        records: The records, without those of earlier pages.
         number: The page's number, from 0: the service's `offset` (service document, 4).
         page_size: Rows to request in the next page. To continue later with `pages(start=number + 1)`, use this
             `page_size`; records may then come again, but none is skipped. 0 if the listing has no pages.

@@ -36,11 +36,9 @@ class ComparedOffer(Serializable):
     """An offer with its figures in the currency of the comparison. No figure is rounded.
 
     Attributes:
-        offer: The offer as the service lists it.
         rank: 1 for the lowest total; offers with equal totals share a rank.
         currency: The code of the offer's own currency.
         exchange_rate: Units of the comparison's currency for one unit of the offer's.
-        total: The offer's amount.
         fees: The itemised fees by name.
         own_terms: The clauses of its terms that are not common to all compared offers.
     """
@@ -56,13 +54,10 @@ class ComparedOffer(Serializable):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Comparison(Serializable):
-    """The offers on a request, ranked by total.
+    """The offers on a request, the lowest total first, with all figures in `currency`.
 
-    Attributes:
-        currency: The code of the currency of all figures.
-        offers: The compared offers, the lowest total first.
-        common_terms: The clauses of terms that every compared offer has.
-        unpriced: The offers without an amount above zero, which have no rank.
+    `common_terms` are the clauses that every compared offer has. `unpriced` offers have no amount above zero, and no
+    rank.
     """
 
     currency: str

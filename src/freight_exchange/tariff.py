@@ -51,18 +51,14 @@ class Rule(Serializable):
 
     Attributes:
         line: The line of the file, which errors name.
-        type: The mode of transport.
         origin, destination: The places, folded for comparison; `*` is every place.
-        currency: Three letters in upper case.
         charge: The name of the fee in an offer's `rates`.
         surcharge: True for a charge that is added to freight and makes no offer alone.
-        unit: The measure that the rate is charged by.
         start: The break: the least measure for this rate. The rate applies to the whole measure.
         rate: The amount per unit, or the percentage of the freight; `None` refuses a quote from this break on.
         minimum: The least amount of the charge.
         valid_from, valid_until: The first and the last day; `None` for no limit.
         hazardous: `True` for dangerous goods only, `False` for other goods only, `None` for both.
-        terms: Terms and conditions for the offer.
     """
 
     line: int
@@ -108,11 +104,8 @@ class Rule(Serializable):
 class Quote(Serializable):
     """A price for a request; its fields are arguments of `ctx.offer` and `exchange.bids.submit`.
 
-    Attributes:
-        amount: The total of `rates`.
-        currency: The three-letter code.
-        rates: The charges by name, each rounded to the currency's smallest unit.
-        terms: The terms and conditions of the rules that apply, or `None`.
+    `amount` is the total of `rates`, the charges by name, each rounded to the currency's smallest unit. `terms` are
+    those of the rules that apply.
     """
 
     amount: Decimal
@@ -171,11 +164,8 @@ class Tariff:
         to the whole request. The total includes the freight and all surcharges.
 
         Nothing is guessed: there is a `NoQuote` if a measure is missing, if the density is implausible, if the request
-        is below the lowest break, or if charges are in two currencies.
-
-        Args:
-            request: A `RateRequest`, `Listing` or `Bid`.
-            on: The day on which rules must be valid; by default today in the system's zone.
+        is below the lowest break, or if charges are in two currencies. Rules must be valid `on` a day, by default today
+        in the system's zone.
         """
         day = date.today() if on is None else on
         try:

@@ -55,11 +55,9 @@ class Bids:
         """Submit an offer on a request (service document, 4.10). It is sent at most once.
 
         Args:
-            request: The request or its index.
             amount: The total, more than 0: a `Decimal`, an `int`, a numeric string, or a `float`, read as it prints.
             currency: The currency, its index, or its three-letter code, resolved through the service's own list.
             rates: Amounts by fee name. Their sum need not be the total.
-            terms: Terms and conditions.
 
         Raises:
             ValidationError: An argument is invalid; nothing was sent.

@@ -1,11 +1,8 @@
 """Reconciliation: find out by reading whether a write took effect. It never sends a write.
 
-Each kind of write has a function that draws a conclusion from the records of one reading. `_settle` repeats the
-readings: presence is proof at once, and all else counts only if complete readings at the start and at the end of the
-settle time agree.
-
-Conclusions are cautious. Servers round amounts, return total weights, omit fields, replace an earlier offer with a
-later one, and list a selected offer alone. If a reply has two explanations, the result is a doubt.
+Each kind of write has a function that draws a conclusion from the records of one reading, and `_settle` repeats the
+readings. Servers round amounts, return total weights, omit fields, replace an earlier offer with a later one, and list
+a selected offer alone: if a reply has two explanations, the result is a doubt.
 """
 
 from __future__ import annotations

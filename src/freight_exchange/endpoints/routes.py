@@ -47,9 +47,6 @@ class Routes:
         """List the routes that match the filters (service document, 4.5).
 
         Args:
-            origin, destination: Port or city.
-            carrier: A carrier or its index.
-            vessel, voyage_id, timezone: Exact values of the route.
             departure, arrival, cy_cutoff, cfs_cutoff: Exact times. All times are naive, as the service compares them.
             departs_from, departs_until, arrives_from, arrives_until: Earliest and latest departure and arrival.
             cy_from, cy_until, cfs_from, cfs_until: Earliest and latest cut-off of container yard and freight station.
