@@ -265,6 +265,8 @@ _CALLS: Final = (
     Mutant("absence-proven-beside-unreadable-rows", TWICE, {"_cautious": lambda _: lambda found, is_complete: found},
            (_RECONCILE,)),
     Mutant("one-view-of-the-bids-proves-absence", TWICE, {"_VIEWS": becomes((None,))}, (_RECONCILE,)),
+    Mutant("rows-of-one-request-not-joined", TWICE, {"service/joined": lambda _: list},
+           (f"{_RECONCILE}::test_answer_is_known_from_all_rows_of_its_request",)),
     Mutant("stale-reading-is-shared", TWICE, {"Readings.read": _shared_as_it_is}, (_RECONCILE,)),
     Mutant("sweep-complete-without-agreement", TWICE, {"Sweep._end_round": given(agrees=True)}, _PAGING),
     Mutant("short-page-ends-a-listing", MISSED, {"Pass.take": after(
