@@ -23,6 +23,7 @@ _KINDS = frozenset({"new", "updated", "answered", "withdrawn", "gap", "unreadabl
 _ROUNDING = 1.0
 """Seconds by which a time may be off: windows are whole seconds."""
 _TICK = 0.001
+_SCAN_TIME = 120.0
 _HOUR = 3600.0
 _OBEYED = 3500.0
 """Seconds for which a program obeys a service that asks it to wait for more than a day."""
@@ -244,7 +245,8 @@ class _Checker:
         start, began = self._history.start, self._history.began
         if start == "backfill":
             return False
-        limit = began if start == "now" else began - float(start) - _ROUNDING
+        # The window of a scan is wider than `start` by the time that it may take.
+        limit = began if start == "now" else began - float(start) - _SCAN_TIME
         updates = [update for span in spans if span.since <= self._history.settled for update in span.updates]
         return max(updates) < limit and spans[0].since < began
 

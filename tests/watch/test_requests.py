@@ -131,7 +131,9 @@ RULES: dict[str, Rule] = {
         lasts=55.0,
         options={"allowance": timedelta(seconds=120)},
     ),
-    "no withdrawal of a request that left the window": Rule(lambda market: [(5.0, market.publish)], ["new 3"], 7 * HOUR),
+    "no withdrawal of a request that left the window": Rule(
+        lambda market: [(5.0, market.publish)], ["new 3"], 7 * HOUR
+    ),
     "no withdrawal of a request that a look-up finds": Rule(
         lambda market: [(5.0, market.publish), (40.0, lambda: market.hide(3))], ["new 3"], 3 * HOUR
     ),

@@ -164,6 +164,8 @@ class Poller:
         self._client = client
         self._clock = client.clock
         self._allowance = options.allowance.total_seconds() if source.windowed else 0.0
+        # One pass may skip a row that moves, which the next one finds.
+        self._lag = self._allowance or options.interval.total_seconds()
         # `random.seed()` makes the pauses of a program repeatable.
         self.pace = Pace(options.interval.total_seconds(), Random(getrandbits(64)))
         self._reports = Reports(client.hooks, name=options.name, url=client.base_url)
@@ -465,7 +467,7 @@ class Poller:
             at=at,
             since=at - scan.window if self._source.windowed else at,
             recent=state.time - allowance,
-            between=state.between(received, allowance),
+            between=state.between(received, self._lag),
             is_primed=state.is_primed,
             is_silent=scan.is_silent,
             tells_baseline=scan.tells_baseline,

@@ -210,6 +210,7 @@ class Passes:
         self._walk: Pass | Down = self._up
         self._rows: set[Hashable] = set()
         self._news = self._passes = 0
+        self._refused = (-1, 0)
         self.ended = False
 
     def _begin(self) -> Pass:
@@ -245,6 +246,11 @@ class Passes:
 
     def refuse(self, status: int | None) -> bool:
         """Process a refusal in place of the page; return `False` if it is an error."""
+        at = self.number, self.size
+        if self._most == 1 and status in REFUSALS and self.number > 0 and at != self._refused:
+            # No second pass will notice a refusal that was an outage: the page is requested again.
+            self._refused = at
+            return True
         if self._walk.refuse(status) is None:
             return False
         self._turn()
