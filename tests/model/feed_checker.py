@@ -91,6 +91,7 @@ class History:
         longest_outage: Longest time between two polls.
         is_gap_due: Whether the program was away for longer than the service looks back.
         steady: Whether a machine's clock has measured all of the run, so that times in events can be judged.
+        knows_time: Whether a clock tells the program how long it was down.
         dates_absence: Whether the times of a withdrawal are judged too.
         lives: Times at which the program started.
         refused: Times of calls that were refused with a Retry-After of more than a day.
@@ -125,6 +126,7 @@ class History:
     settled: float
     finds: bool
     quiet: float | None
+    knows_time: bool = True
     dates_absence: bool = True
 
 
@@ -208,7 +210,9 @@ class _Checker:
             if found is not None:
                 place = found
             elif told.kind == "withdrawn":
-                yield f"false withdrawal: request {index} at {told.time:.3f}"
+                # A program that cannot know how long it was down may look for what is listed no more.
+                if self._history.knows_time:
+                    yield f"false withdrawal: request {index} at {told.time:.3f}"
             elif before is not None and before.content == told.content:
                 yield f"repeated: {told.kind} of {index} at {told.time:.3f}"
             else:
@@ -292,6 +296,9 @@ class _Checker:
 
     def _may_be_untold(self, span: Span, *, any_told: bool, spans: Sequence[Span], by: float = float("inf")) -> bool:
         """Return whether a state is known from before the feed, or was never listed while the program could look."""
+        if not self._history.knows_time and self._history.longest_outage > FIVE_DAYS:
+            # No gap can be known either.
+            return True
         updates = [update for update in span.updates if update + self._history.late <= by]
         if not any_told and self._is_from_before(span, spans):
             return True

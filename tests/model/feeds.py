@@ -420,7 +420,6 @@ async def follow(
         told=[
             attrs.evolve(told(one.event), time=one.time, turn=one.turn, acked=one.acked) for one in reader.deliveries
         ],
-        # No clock tells a program how long it was down if the only one that goes on was set.
         claims=[] if (plan.boots and was_set) or plan.profile.rights == "after_paging" else claims,
         garbled=world.garbled,
         # A page that the program did not live to write down is requested again, and is in order then.
@@ -428,6 +427,8 @@ async def follow(
         longest_outage=max((later - earlier for earlier, later in itertools.pairwise(polls)), default=0.0),
         is_gap_due=plan.is_windowed and max(away, default=0.0) > 5 * DAY + 3600.0,
         steady=not was_set,
+        # None does if the only one that goes on was set.
+        knows_time=not (plan.boots and was_set),
         lives=reader.lives,
         refused=[call.time for call in service.listed if call.fault == "throttled_huge"],
         polls=[call.time for call in service.listed],
