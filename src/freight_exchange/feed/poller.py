@@ -352,7 +352,12 @@ class Poller:
 
     def _passes(self, tier: Tier, *, covers: bool) -> Passes:
         is_single = not covers or not self._source.windowed
-        return Passes(self._source.safe, self._largest, past_end=tier.past_end, **({"most": 1} if is_single else {}))
+        return Passes(
+            self._source.safe,
+            self._largest,
+            past_end=max(tier.past_end, self._source.safe + 1),
+            **({"most": 1} if is_single else {}),
+        )
 
     async def _run(self, scan: Scan) -> None:
         """Read pages until the scan ends; a deep one pauses for events, and for narrow scans."""
