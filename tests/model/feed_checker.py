@@ -269,7 +269,9 @@ class _Checker:
         history, spans = self._history, self._history.spans[index]
         final = spans[-1]
         for limit in (history.settled, history.quiet):
-            if limit is None or final.content is None or (index in history.garbled and limit == history.settled):
+            # What could not be read is told as unreadable, and then once it is read, unless the service lists it no more.
+            is_told_otherwise = index in history.garbled and (limit == history.settled or bool(self._gaps))
+            if limit is None or final.content is None or is_told_otherwise:
                 continue
             told = [event for event in self._tellings[index] if event.time <= limit]
             if told and told[-1].kind != "withdrawn" and told[-1].content == final.content:

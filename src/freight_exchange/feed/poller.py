@@ -28,7 +28,7 @@ from freight_exchange.errors import (
     StoreError,
 )
 from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, retry_delay
-from freight_exchange.feed.decide import View, decide, decide_gone, key_of_unreadable
+from freight_exchange.feed.decide import NEVER, View, decide, decide_gone, key_of_unreadable
 from freight_exchange.feed.events import dump_event
 from freight_exchange.feed.pace import Pace, Reports
 from freight_exchange.feed.state import LARGEST, NARROW, SCAN_TIME, WIDEST, Passes, Snapshot, State, Tier, Walk
@@ -678,22 +678,26 @@ class Poller:
         return False
 
     async def _confirm(self, subject: int, rows: Sequence[Item], present: set[str] | None, *, is_listed: bool) -> None:
-        """Write the result of a look-up: what it denies is gone, and what it shows is not looked up for an hour."""
-        excused = [row for row in rows if present is None or row.key in present]
-        self._excused |= {row.key: self.time() + _HOUR for row in excused}
-        denied = {row.key: row for row in rows if present is not None and row.key not in present}
-        if not denied:
+        """Write the result of a look-up: what it denies is gone, and what it shows is not looked up for an hour.
+
+        A scan that lacked what a look-up shows has dated its update wrongly, by an earlier scan that missed it.
+        """
+        found = {row.key for row in rows if present is None or row.key in present}
+        self._excused |= {key: self.time() + _HOUR for key in found}
+        if present is None or (not self._source.windowed and len(found) == len(rows)):
             return
+        looked_up = {row.key: row.last_seen for row in rows}
         read = self._clock.read()
         at = self.state.at(read)
         latest = datetime.fromtimestamp(read.wall, UTC)
 
         def write(db: Database) -> int:
-            items = [
-                item
-                for item in feeds.items(db, self._feed, [*denied]).values()
-                if item.digest and item.last_seen == denied[item.key].last_seen
-            ]
+            known = feeds.items(db, self._feed, [*looked_up]).values()
+            current = [item for item in known if item.digest and item.last_seen == looked_up[item.key]]
+            if self._source.windowed:
+                wrong = [item._replace(updated_after=NEVER) for item in current if item.key in found]
+                feeds.touch_items(db, self._feed, wrong)
+            items = [item for item in current if item.key not in found]
             expected = {item.key for item in items} if is_listed else self._source.leaves_only(items)
             last = max((item.last_seen for item in items), default=at)
             between = latest - timedelta(seconds=at - last + self._allowance), latest
