@@ -269,7 +269,7 @@ class _Checker:
         history, spans = self._history, self._history.spans[index]
         final = spans[-1]
         for limit in (history.settled, history.quiet):
-            # What could not be read is told as unreadable, and then once it is read, unless the service lists it no more.
+            # What could not be read is told as unreadable, and again once it is read, if it is listed then.
             is_told_otherwise = index in history.garbled and (limit == history.settled or bool(self._gaps))
             if limit is None or final.content is None or is_told_otherwise:
                 continue
