@@ -92,6 +92,7 @@ class History:
         is_gap_due: Whether the program was away for longer than the service looks back.
         steady: Whether a machine's clock has measured all of the run, so that times in events can be judged.
         knows_time: Whether a clock tells the program how long it was down.
+        dates_updates: Whether the service shows updates within the time that the feed allows for.
         dates_absence: Whether the times of a withdrawal are judged too.
         lives: Times at which the program started.
         refused: Times of calls that were refused with a Retry-After of more than a day.
@@ -127,6 +128,7 @@ class History:
     finds: bool
     quiet: float | None
     knows_time: bool = True
+    dates_updates: bool = True
     dates_absence: bool = True
 
 
@@ -237,6 +239,7 @@ class _Checker:
             # What stood in a row that could not be read is told when the row is read, with the time of its scan.
             is_dated = (
                 self._history.steady
+                and self._history.dates_updates
                 and index not in self._history.garbled
                 and (told.kind != "withdrawn" or self._history.dates_absence)
             )
