@@ -313,7 +313,7 @@ _WATCH: Final = (
            (f"{_READING}::test_scan_that_fails_half_way_moves_no_watermark_and_delivers_its_events",)),
     Mutant("page-committed-in-pieces", MISSED, {"SQLite.transaction": lambda _: _untied}, ("model/test_models.py",)),
     Mutant("pages-read-once-while-rows-move", MISSED, {"_MOST_PASSES": becomes(1)},
-           (f"{_REQUESTS}::test_rows_that_move_while_pages_are_read_are_not_missed",)),
+           (f"{_REQUESTS}::test_one_scan_misses_no_row_that_moves_while_pages_are_read",)),
     Mutant("short-snapshot-is-the-end", MISSED, {"Snapshot.take": after(
         lambda self, keys: self.__dict__.update(ended=True, is_cut=False)
     )}, (_REQUESTS,)),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from freight_exchange.feed.sources import Between, Kind, Sighting, Source
     from freight_exchange.store.database import Database
 
-__all__ = ["Decision", "View", "decide", "decide_gone", "key_of_unreadable"]
+__all__ = ["NEVER", "Decision", "View", "decide", "decide_gone", "key_of_unreadable"]
 
 NEVER = -1e18
 """`updated_after` of an item whose absence proves nothing until it is listed again."""

@@ -98,7 +98,8 @@ class OfferEvent(Acknowledgeable):
         answered_by: The id of the bot's handler that gave the answer; `None` if the bot's ledger does not have the
             answer, and outside of a bot.
         observed_between: Earliest and latest time of the change, UTC by the clock of this machine. The earliest is the
-            start of the last scan before it; `None` without such a scan. The latest is when the change was seen.
+            start of the last scan before it, less an interval; `None` without such a scan. The latest is when the
+            change was seen.
     """
 
     kind: OfferKind

@@ -31,7 +31,7 @@ from freight_exchange.errors import (
     is_transient,
     retry_delay,
 )
-from freight_exchange.feed.decide import View, decide, decide_gone, key_of_unreadable
+from freight_exchange.feed.decide import NEVER, View, decide, decide_gone, key_of_unreadable
 from freight_exchange.feed.events import dump_event
 from freight_exchange.feed.pace import Pace, Reports
 from freight_exchange.feed.state import LARGEST, NARROW, SCAN_TIME, WIDEST, Passes, Snapshot, State, Tier, Walk
@@ -166,6 +166,8 @@ class Poller:
         self._client = client
         self._clock = client.clock
         self._allowance = options.allowance.total_seconds() if source.windowed else 0.0
+        # One pass may skip a row that moves, which the next one finds.
+        self._lag = self._allowance or options.interval.total_seconds()
         # `random.seed()` makes the pauses of a program repeatable.
         self.pace = Pace(options.interval.total_seconds(), Random(getrandbits(64)))
         self._reports = Reports(client.hooks, name=options.name, url=client.base_url)
@@ -352,7 +354,12 @@ class Poller:
 
     def _passes(self, tier: Tier, *, covers: bool) -> Passes:
         is_single = not covers or not self._source.windowed
-        return Passes(self._source.safe, self._largest, past_end=tier.past_end, **({"most": 1} if is_single else {}))
+        return Passes(
+            self._source.safe,
+            self._largest,
+            past_end=max(tier.past_end, self._source.safe + 1),
+            **({"most": 1} if is_single else {}),
+        )
 
     async def _run(self, scan: Scan) -> None:
         """Read pages until the scan ends; a deep one pauses for events, and for narrow scans."""
@@ -467,7 +474,7 @@ class Poller:
             at=at,
             since=at - scan.window if self._source.windowed else at,
             recent=state.time - allowance,
-            between=state.between(received, allowance),
+            between=state.between(received, self._lag),
             is_primed=state.is_primed,
             is_silent=scan.is_silent,
             tells_baseline=scan.tells_baseline,
@@ -673,22 +680,26 @@ class Poller:
         return False
 
     async def _confirm(self, subject: int, rows: Sequence[Item], present: set[str] | None, *, is_listed: bool) -> None:
-        """Write the result of a look-up: what it denies is gone, and what it shows is not looked up for an hour."""
-        excused = [row for row in rows if present is None or row.key in present]
-        self._excused |= {row.key: self.time() + _HOUR for row in excused}
-        denied = {row.key: row for row in rows if present is not None and row.key not in present}
-        if not denied:
+        """Write the result of a look-up: what it denies is gone, and what it shows is not looked up for an hour.
+
+        A scan that lacked what a look-up shows has dated its update wrongly, by an earlier scan that missed it.
+        """
+        found = {row.key for row in rows if present is None or row.key in present}
+        self._excused |= {key: self.time() + _HOUR for key in found}
+        if present is None or (not self._source.windowed and len(found) == len(rows)):
             return
+        looked_up = {row.key: row.last_seen for row in rows}
         read = self._clock.read()
         at = self.state.at(read)
         latest = datetime.fromtimestamp(read.wall, UTC)
 
         def write(db: Database) -> int:
-            items = [
-                item
-                for item in feeds.items(db, self._feed, [*denied]).values()
-                if item.digest and item.last_seen == denied[item.key].last_seen
-            ]
+            known = feeds.items(db, self._feed, [*looked_up]).values()
+            current = [item for item in known if item.digest and item.last_seen == looked_up[item.key]]
+            if self._source.windowed:
+                wrong = [item._replace(updated_after=NEVER) for item in current if item.key in found]
+                feeds.touch_items(db, self._feed, wrong)
+            items = [item for item in current if item.key not in found]
             expected = {item.key for item in items} if is_listed else self._source.leaves_only(items)
             last = max((item.last_seen for item in items), default=at)
             between = latest - timedelta(seconds=at - last + self._allowance), latest

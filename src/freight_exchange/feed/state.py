@@ -147,7 +147,7 @@ class Snapshot:
     """Walk through a listing that is short most of the time: one page that has all rows, and a look behind its end.
 
     The first page has the documented size, which no service cuts. If it is full, the largest page may have all rows.
-    Then the places behind its last row are read in the documented size, until a page is empty. Rows that only these
+    Then the places behind its last row are read in the documented size, until two pages are empty. Rows that only these
     have, or too many, prove that the service cuts pages: then the listing `is_cut`, and `Passes` has to read it.
     """
 
@@ -157,7 +157,7 @@ class Snapshot:
         self.ended = self.is_cut = False
         self.broken = self.ignores_offset = False
         self.is_long = is_long
-        self._count = 0
+        self._count = self._empty = 0
         self._rows: set[Hashable] = set()
         self._before: Sequence[Hashable] | None = None
 
@@ -178,7 +178,9 @@ class Snapshot:
             is_again = bool(keys) and keys == self._before
             beyond = len(keys) - max(0, self._count - self.number * self._safe)
             self.is_cut = is_new or beyond > _SHIFT or (is_again and self.is_long)
-            self.ended = self.is_cut or is_again or not keys
+            # An empty reply may be a failure: behind a full page, a second one has to follow.
+            self._empty += not keys
+            self.ended = self.is_cut or is_again or self._empty > self.is_long
             self.number += 1
         self._before = keys
 
@@ -210,6 +212,7 @@ class Passes:
         self._walk: Pass | Down = self._up
         self._rows: set[Hashable] = set()
         self._news = self._passes = 0
+        self._refused = (-1, 0)
         self.ended = False
 
     def _begin(self) -> Pass:
@@ -245,6 +248,11 @@ class Passes:
 
     def refuse(self, status: int | None) -> bool:
         """Process a refusal in place of the page; return `False` if it is an error."""
+        at = self.number, self.size
+        if self._most == 1 and status in REFUSALS and self.number > 0 and at != self._refused:
+            # No second pass will notice a refusal that was an outage: the page is requested again.
+            self._refused = at
+            return True
         if isinstance(self._walk, Pass):
             if self._walk.refuse(status) is None:
                 return False
