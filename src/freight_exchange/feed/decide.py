@@ -90,14 +90,14 @@ def decide(
         if event is not None:
             events.append(NewEvent(f"{one.key}:{version}", one.subject, event.kind, dump_event(event)))
         first_seen = view.at if before is None else before.first_seen
-        changed.append(Item(one.key, one.subject, one.digest, record, version, first_seen, view.at, 0, since))
+        changed.append(Item(one.key, one.subject, one.digest, record, version, first_seen, view.at, since))
     for error in unreadable:
         key = key_of_unreadable(error)
         index = wire.index_of_raw(error.raw)
         if key not in known:
             told = unreadable_event(error, view.between[1])
             events.append(NewEvent(key, index, told.kind, dump_event(told)))
-            changed.append(Item(key, index, b"?", None, 1, view.at, view.at, 0, NEVER))
+            changed.append(Item(key, index, b"?", None, 1, view.at, view.at, NEVER))
     return Decision(changed, seen, events)
 
 

@@ -161,7 +161,7 @@ class EventStream(Generic[EventT]):
             binding = fleet.Binding(self._client.base_url, account, _BINDING)
             joined = await store.join(binding, lease=options.lease)
             self._feed = await store.run(feeds.find_feed, joined.binding, options.name)
-            epoch = await store.run(feeds.take, store.me, self._feed, options.lease)
+            epoch = await store.run(fleet.take_feed, store.me, self._feed, lease=options.lease)
             if epoch is None:
                 owner, holder = await store.run(feeds.owner_of, self._feed)
                 problem = f"the feed {options.name!r} in {store.place} is held by {holder}: stop that one first"
@@ -329,7 +329,7 @@ class Feed(EventStream[Event]):
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         self._gaps = {}
-        self._note(await self._store.run(feeds.events_after, self._feed, 0, _BATCH, Gap.kind))
+        self._note(await self._store.run(feeds.gaps, self._feed))
         return self
 
     def _note(self, rows: Iterable[EventRow]) -> None:

@@ -344,7 +344,8 @@ class SelectedBids(Source):
         if kind not in ("first", "new"):
             return None
         bid = load_record(now, Bid)
-        known = None if self._requests is None else feeds.item(db, self._requests, str(bid.index))
+        key = str(bid.index)
+        known = None if self._requests is None else feeds.items(db, self._requests, [key]).get(key)
         if known is not None and known.record is not None:
             # The listing of bids lacks some fields of the freight.
             request = load_record(known.record, RateRequest)

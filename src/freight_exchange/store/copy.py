@@ -30,7 +30,7 @@ _TABLES: Final = {
     "binding": ("id, url, account, name, created", "id = :binding", "id"),
     "feed": ("id, binding, name, state, epoch", "binding = :binding", "id"),
     "item": (
-        "feed, key, subject, digest, record, version, first_seen, last_seen, scan, updated_after",
+        "feed, key, subject, digest, record, version, first_seen, last_seen, updated_after",
         f"feed IN ({_FEEDS})",
         "feed, key",
     ),
