@@ -21,8 +21,6 @@ from freight_exchange.feed.events import Gap
 from freight_exchange.platform.clock import Reading, max_elapsed, rebased
 from freight_exchange.walk import REFUSALS, Down, Pass
 
-__all__ = ["LARGEST", "NARROW", "SCAN_TIME", "WIDEST", "Passes", "Snapshot", "State", "Tier", "Walk"]
-
 WIDEST: Final = int(validation.MAX_WINDOW.total_seconds())
 """Widest window that the service allows, in seconds (service document, 8)."""
 
@@ -32,7 +30,7 @@ SCAN_TIME: Final = 5.0
 LARGEST: Final = 1000
 """Rows of the largest page that is requested."""
 
-_MOST_PASSES: Final = 4
+MOST_PASSES: Final = 4
 _SHIFT: Final = 2
 """Known rows behind the last one of a snapshot that new rows at its beginning may have shifted there meanwhile."""
 
@@ -206,7 +204,7 @@ class Passes:
 
     is_cut = False
 
-    def __init__(self, safe: int, largest: int, *, past_end: int, most: int = _MOST_PASSES) -> None:
+    def __init__(self, safe: int, largest: int, *, past_end: int, most: int = MOST_PASSES) -> None:
         self._safe, self._largest, self._past_end, self._most = safe, largest, past_end, most
         self._up = self._begin()
         self._walk: Pass | Down = self._up

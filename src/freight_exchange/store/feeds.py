@@ -131,7 +131,7 @@ def items(db: Database, feed: int, keys: Sequence[str]) -> dict[str, Item]:
 def live_items(db: Database, feed: int, updated_after: float) -> list[Item]:
     """Return the items, without their records, that were last updated after a time and are not told as gone."""
     columns = _COLUMNS.replace("record", "NULL")
-    sql = f"SELECT {columns} FROM item WHERE feed = :feed AND updated_after >= :after AND record IS NOT NULL"
+    sql = f"SELECT {columns} FROM item WHERE feed = :feed AND updated_after > :after AND record IS NOT NULL"
     return [item for item in map(_item, db.run(sql, feed=feed, after=updated_after)) if item.digest]
 
 
