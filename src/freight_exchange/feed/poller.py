@@ -213,12 +213,12 @@ class Poller:
 
     async def enter(self, epoch: int) -> None:
         """Load the state, under the lease with this epoch."""
+        self._epoch = epoch
         self._narrow = self._deep = None
         text, self.open_events = await self._store.run(
             lambda db: (feeds.load_state(db, self._feed), feeds.count_open(db, self._feed))
         )
         self.state = State.load(text, self._clock.read())
-        self._epoch = epoch
         if self.state.is_primed:
             self.phase = "catching-up"
             self.last_success = datetime.fromtimestamp(self.state.reading.wall, UTC)

@@ -101,11 +101,11 @@ def lock(db: Database, feed: int) -> None:
     db.run("UPDATE feed SET epoch = epoch WHERE id = :feed", feed=feed)
 
 
-def owner_of(db: Database, feed: int) -> tuple[int, str]:
-    """Return the replica that scans a feed, and a description of its process."""
-    sql = "SELECT replica.id, holder FROM feed JOIN replica ON replica.id = feed.owner WHERE feed.id = :feed"
+def holder_of(db: Database, feed: int) -> str:
+    """Return a description of the process that scans a feed."""
+    sql = "SELECT holder FROM feed JOIN replica ON replica.id = feed.owner WHERE feed.id = :feed"
     row = db.run(sql, feed=feed).fetchone()
-    return (0, "another process") if row is None else (int(row[0]), str(row[1]))
+    return "another process" if row is None else str(row[0])
 
 
 def load_state(db: Database, feed: int) -> str | None:
