@@ -13,12 +13,6 @@ from freight_exchange.errors import ConfigurationError, StoreError, ValidationEr
 from freight_exchange.models import Bid, Listing, Offer, RateRequest
 from freight_exchange.serialization import from_json, to_json
 
-__all__ = [
-    "Acknowledgeable", "Answer", "BidSelected", "Event", "Gap", "OfferEvent", "OfferFeedEvent", "OfferKind",
-    "RequestEvent", "RequestKind", "StoredEvent", "Unreadable", "acknowledgeable", "dump_event", "load_event",
-    "load_record",
-]  # fmt: skip
-
 RequestKind = Literal["new", "updated", "withdrawn"]
 """Kind of an event about a request."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from freight_exchange.options import Start
     from freight_exchange.store import Store
 
-__all__ = ["MIN_INTERVAL", "MIN_RETENTION", "PollOptions", "WatchOffersOptions", "WatchOptions", "check_text"]
-
 MIN_INTERVAL: Final = timedelta(seconds=1)
 MIN_RETENTION: Final = timedelta(seconds=WIDEST + 86_400)
 """A day more than the service may list a request again for the same update."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
     from freight_exchange.hooks import Event, Hooks
 
-__all__ = ["Pace", "Reports"]
-
 _logger = logging.getLogger("freight_exchange.feed")
 
 _JITTER: Final = 0.1

@@ -39,11 +39,6 @@ if TYPE_CHECKING:
     from freight_exchange.store.database import Database
     from freight_exchange.store.feeds import Item
 
-__all__ = [
-    "FIELDS", "Between", "Kind", "Offers", "Requests", "SelectedBids", "Sighting", "Source", "hash_of", "load_offer",
-    "unreadable_event",
-]  # fmt: skip
-
 Between = tuple[datetime | None, datetime]
 """Earliest and latest time of a change."""
 

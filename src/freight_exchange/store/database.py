@@ -121,34 +121,6 @@ class Database:
         """Wake the tasks of this process that wait for a name, once this transaction is committed."""
         self.wakes.add(name)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit what is written inside, or none of it if anything raises."""
-        raise NotImplementedError
-
-    def tables(self) -> frozenset[str]:
-        """Return the names of the tables, to recognise a store."""
-        raise NotImplementedError
-
-    def open(self) -> None:
-        """Open the connection, check what is there, and create or migrate the tables."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Close the connection. Never raises."""
-        raise NotImplementedError
-
-    def start_time(self) -> float:
-        """Return the time at which the store's clock starts."""
-        raise NotImplementedError
-
-    def continue_numbers(self, largest: Mapping[str, int]) -> None:
-        """Number the next rows of tables above these numbers."""
-        raise NotImplementedError
-
-    def unlimited(self) -> None:
-        """Let this transaction take its time, for administration."""
-
 
 class SQLite(Database):
     """A file, locked against other processes while it is open, or a database in memory.
@@ -207,6 +179,7 @@ class SQLite(Database):
         return frozenset(name for (name,) in self.run("SELECT name FROM sqlite_master WHERE type = 'table'"))
 
     def open(self) -> None:
+        """Open the connection, check what is there, and create or migrate the tables."""
         if self._connection is not None:
             return
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
@@ -217,6 +190,7 @@ class SQLite(Database):
             raise from_sqlite(error, self.path) from error
 
     def close(self) -> None:
+        """Close the connection. Never raises."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
@@ -227,6 +201,9 @@ class SQLite(Database):
             lock.release()
         self._files.clear()
 
+    def unlimited(self) -> None:
+        """Let this transaction take its time, for administration."""
+
     def start_time(self) -> float:
         """Return the wall clock's time, or the largest time in the file if the wall clock was set back."""
         (largest,) = self.run(
@@ -236,6 +213,7 @@ class SQLite(Database):
         return max(clock.wall_time(), largest or 0.0)
 
     def continue_numbers(self, largest: Mapping[str, int]) -> None:
+        """Number the next rows of tables above these numbers."""
         for table, number in largest.items():
             self.run("DELETE FROM sqlite_sequence WHERE name = :name", name=table)
             self.run("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq)", name=table, seq=number)
@@ -277,11 +255,7 @@ class SQLite(Database):
 
 
 class StoreClock:
-    """Seconds since the epoch, which never go back: a start, plus what has passed by the clock that advanced most.
-
-    Args:
-        start: The time now.
-    """
+    """Seconds since the epoch, which never go back: a start, plus what has passed by the clock that advanced most."""
 
     def __init__(self, start: float) -> None:
         self._base = self._last = start
@@ -324,24 +298,22 @@ class Store:
     clock: StoreClock
 
     def __init__(self, target: str | os.PathLike[str], *, inline: bool = False, beside: bool = False) -> None:
-        """
+        """Check the path of a file, or the address of a PostgreSQL database.
+
         Args:
-            target: The path of a file, or the address of a PostgreSQL database.
             inline: Run transactions in the event loop instead of a worker thread, for tests in virtual time.
             beside: Use the file of a running bot, for administration: take no lock, create nothing, do not join.
-
-        Raises:
-            ConfigurationError: The path is empty or contains a null character, or the address cannot be read.
         """
-        self._database: Final = _database(target, is_beside=beside)
-        self._is_inline: Final = inline
+        # For administration too, by one thread while nothing else uses the store.
+        self.database: Final = _database(target, is_beside=beside)
+        self.is_inline: Final = inline
         self._is_kept: Final = target == _MEMORY
         self._opening: Final = anyio.Lock()
         self._access: Final = threading.Lock()
         self._limiter: anyio.CapacityLimiter | None = None
         self._openings = self._pid = 0
         self._waiters: dict[str, anyio.Event] = {}
-        self.place: Final = self._database.place
+        self.place: Final = self.database.place
         self.me = self.writes = self.binding = 0
         self.feeds: Mapping[str, int] = {}
 
@@ -371,18 +343,10 @@ class Store:
         return result
 
     async def join(self, binding: fleet.Binding, *, lease: float = fleet.LEASE) -> fleet.Joined:
-        """Become a replica, and set `me`, `binding` and `feeds`.
+        """Become a replica, and set `me`, `binding` and `feeds`; the arguments and errors are those of `fleet.join`.
 
         If this object has joined already and its replica lives, the caller shares it. Call it again after a
         `FencedError`: the replica gets a new id.
-
-        Args:
-            binding: The service, account and name.
-            lease: Seconds for which a replica that no longer answers keeps its work. A file has no other replicas.
-
-        Raises:
-            StoreError: The file belongs to another service, account or name; or a living replica of the same bot uses
-                another URL.
         """
         async with self._opening:
             joined = await self.run(
@@ -404,17 +368,7 @@ class Store:
     @property
     def is_shared(self) -> bool:
         """`True` if several replicas may have joined it."""
-        return self._database.dialect == "postgres"
-
-    @property
-    def is_inline(self) -> bool:
-        """`True` if transactions run in the event loop."""
-        return self._is_inline
-
-    @property
-    def database(self) -> Database:
-        """The connection, for administration by one thread while nothing else uses the store."""
-        return self._database
+        return self.database.dialect == "postgres"
 
     @property
     def now(self) -> float:
@@ -454,18 +408,18 @@ class Store:
     def _open(self) -> float:
         with self._access:
             try:
-                self._database.open()
-                return self._database.start_time()
+                self.database.open()
+                return self.database.start_time()
             except BaseException:
-                self._database.close()
+                self.database.close()
                 raise
 
     def _close(self) -> None:
         with self._access:
-            self._database.close()
+            self.database.close()
 
     def _transact(self, function: Callable[[Database], T], now: float) -> tuple[T, set[str]]:
-        db = self._database
+        db = self.database
         attempts = 0
         with self._access:
             while True:
@@ -495,7 +449,7 @@ class Store:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
-        if self._is_inline:
+        if self.is_inline:
             await anyio.lowlevel.checkpoint()
             return call()
         return await anyio.to_thread.run_sync(call, limiter=self._limiter)

@@ -16,8 +16,6 @@ from freight_exchange.errors import StoreError
 if TYPE_CHECKING:
     from freight_exchange.store.database import Database
 
-__all__ = ["FEEDS", "OPEN", "VERSION", "find_version", "prepare"]
-
 FEEDS: Final = ("requests", "offers", "selected")
 """Names of the feeds of a binding."""
 
