@@ -309,10 +309,10 @@ _WATCH: Final = (
     Mutant("wall-clock-alone-gives-the-age", MISSED,
            {"max_elapsed": lambda _: lambda earlier, later: max(0.0, later.wall - earlier.wall)},
            ("unit/platform/test_clock.py",)),
-    Mutant("partial-scan-moves-the-watermark", MISSED, {"Poller._commit": given(is_end=True)},
+    Mutant("partial-scan-moves-the-watermark", MISSED, {"Scan.is_complete": returns(True)},
            (f"{_READING}::test_scan_that_fails_half_way_moves_no_watermark_and_delivers_its_events",)),
     Mutant("page-committed-in-pieces", MISSED, {"SQLite.transaction": lambda _: _untied}, ("model/test_models.py",)),
-    Mutant("pages-read-once-while-rows-move", MISSED, {"_MOST_PASSES": becomes(1)},
+    Mutant("pages-read-once-while-rows-move", MISSED, {"MOST_PASSES": becomes(1)},
            (f"{_REQUESTS}::test_one_scan_misses_no_row_that_moves_while_pages_are_read",)),
     Mutant("short-snapshot-is-the-end", MISSED, {"Snapshot.take": after(
         lambda self, keys: self.__dict__.update(ended=True, is_cut=False)

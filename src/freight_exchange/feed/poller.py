@@ -139,6 +139,10 @@ class Scan:
     def ended(self) -> bool:
         return self.walk.ended and not self.walk.is_cut
 
+    @property
+    def is_complete(self) -> bool:
+        return self.ended and not self.walk.ignores_offset
+
 
 class Poller:
     """Poller of one feed, for the process that holds its lease.
@@ -151,7 +155,7 @@ class Poller:
         client: Parts of the client.
 
     Attributes:
-        state: The durable state, from `enter` on.
+        state: The durable state, loaded by `enter`.
         phase: State of the feed, as in its status.
         window, pages: Window and pages of the running or last scan.
         last_success: When the last complete scan of this feed began.
@@ -172,7 +176,7 @@ class Poller:
         # `random.seed()` makes the pauses of a program repeatable.
         self.pace = Pace(options.interval.total_seconds(), Random(getrandbits(64)))
         self._reports = Reports(client.hooks, name=options.name, url=client.base_url)
-        self.state: State
+        self.state = State.load(None, self._clock.read())
         self.phase: Phase = "priming"
         self.window = self.pages = self.open_events = self.subjects = self.items = 0
         self.last_success: datetime | None = None
@@ -284,7 +288,6 @@ class Poller:
             LoginRejectedError: The service rejected the email or password. Other errors are retried.
             StoreError: A page cannot be committed. The next scan finds it again.
         """
-        await self._reports.send()
         scan = await self._next()
         with self._client.instruments.scan(ScanInfo(**self._facts(scan))):
             await self._run(scan)
@@ -449,7 +452,6 @@ class Poller:
             unseen=scan.unseen,
             tells_baseline=scan.tells_baseline,
         )
-        is_end = scan.ended and not scan.walk.ignores_offset
         keys = [one.key for one in sightings] + [key_of_unreadable(error) for error in unreadable]
 
         def write(db: Database) -> tuple[State, int, Sequence[Item], bool]:
@@ -461,7 +463,7 @@ class Poller:
             stale = [one for one in decision.seen if source.windowed or _is_stale(known[one.key], at)]
             feeds.touch_items(db, self._feed, stale)
             events = [*decision.events]
-            if is_end:
+            if scan.is_complete:
                 if state.is_primed and source.tells_absence:
                     missing = self._missing(db, scan, ended)
                 moved = not scan.is_deep and (not state.is_primed or self._reaches(scan, received))
@@ -519,7 +521,7 @@ class Poller:
             else:
                 # The window slid past the watermark during the scan: repeat it with a wider window.
                 self.pace.repeat_soon(anyio.current_time())
-        self._reports.record_recovery()
+        await self._reports.send_recovery()
         await self._report_end(scan, is_complete=scan.is_deep or scan.moved)
         if scan.missing:
             await self._look_up(scan)
@@ -548,8 +550,7 @@ class Poller:
             await self._report_end(scan, is_complete=False, error=error)
         if self.state.stage != "new":
             self.phase = self.phase if scan.is_deep else "backing-off"
-        self._reports.record_error(error, pause)
-        await self._reports.send()
+        await self._reports.send_error(error, pause)
 
     def _facts(self, scan: Scan) -> dict[str, Any]:
         """Return what all reports of a scan have. A listing without a window is always read completely."""
@@ -559,8 +560,7 @@ class Poller:
     async def _report_end(self, scan: Scan, *, is_complete: bool, error: FreightExchangeError | None = None) -> None:
         elapsed = anyio.current_time() - scan.started
         ends: dict[str, Any] = {"pages": scan.pages, "rows": scan.rows, "events": scan.events, "elapsed": elapsed}
-        self._reports.add(ScanRecord(**self._facts(scan), **ends, error=error, complete=is_complete))
-        await self._reports.send()
+        await self._reports.send(ScanRecord(**self._facts(scan), **ends, error=error, complete=is_complete))
 
     async def _report_progress(self, scan: Scan) -> None:
         now, facts = anyio.current_time(), self._facts(scan)
@@ -572,8 +572,8 @@ class Poller:
                 self._options.name, scan.window, scan.pages, count,
             )  # fmt: skip
         is_first = not self.state.is_primed
-        self._reports.add(ScanProgress(**facts, first=is_first, pages=scan.pages, requests=count, elapsed=elapsed))
-        await self._reports.send()
+        progress = ScanProgress(**facts, first=is_first, pages=scan.pages, requests=count, elapsed=elapsed)
+        await self._reports.send(progress)
 
     async def _prune(self) -> None:
         now, retention = self.time(), self._options.retention.total_seconds()
