@@ -186,6 +186,8 @@ async def test_a_reader_keeps_its_feed_while_its_pages_extend_the_lease(address:
         await one.run(feeds.hold, one.me, feed, epoch, 60.0)
         await other.run(fleet.adopt, other.me)
         assert await other.run(fleet.take_feed, other.me, feed) is not None
+        with pytest.raises(FencedError):
+            await one.run(feeds.hold, one.me, feed, epoch, 60.0)
 
 
 async def test_a_handler_that_was_away_longer_than_events_are_kept_learns_what_it_missed(place: Place) -> None:
