@@ -78,14 +78,7 @@ _BETWEEN_LINES: Final = 15.0
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ClientParts:
-    """Parts of a client that its feeds use.
-
-    Attributes:
-        account: Returns the account's email.
-        account_timeout: Time limit of one call of `account`, in seconds.
-        hooks: Receive scans and failures.
-        instruments: Run around each scan, and receive the numbers of delivered events.
-    """
+    """Parts of a client that its feeds use. `account` returns the account's email, within `account_timeout` seconds."""
 
     base_url: str
     account: Callable[[], Awaitable[str]]
@@ -145,14 +138,7 @@ class Scan:
 
 
 class Poller:
-    """Poller of one feed, for the process that holds its lease.
-
-    Args:
-        source: The listing.
-        store: The store, open and joined.
-        feed: The feed's row.
-        options: Options of the feed.
-        client: Parts of the client.
+    """Poller of one feed, for the process that holds its lease. The store is open and joined.
 
     Attributes:
         state: The durable state, loaded by `enter`.
@@ -246,11 +232,7 @@ class Poller:
         self.pace.begin(anyio.current_time())
 
     async def hold(self, function: Callable[[Database], Any]) -> Any:
-        """Run a statement function under the lease.
-
-        Raises:
-            FencedError: Another process has taken the feed over.
-        """
+        """Run a statement function under the lease; raise `FencedError` if another process has taken the feed over."""
 
         def held(db: Database) -> Any:
             feeds.hold(db, self._store.me, self._feed, self._epoch, self._options.lease)

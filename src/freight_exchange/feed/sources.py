@@ -58,14 +58,7 @@ _values = attrgetter(*FIELDS)
 
 @attrs.frozen(eq=False)
 class Sighting:
-    """Item as a page shows it.
-
-    Attributes:
-        key: Its key in the feed.
-        subject: Index of its request.
-        digest: Digest of the documented fields.
-        dump: Returns its record as bytes, which restore it.
-    """
+    """Item as a page shows it. The digest is of the documented fields; `dump` returns the record as bytes."""
 
     key: str
     subject: int
@@ -74,10 +67,7 @@ class Sighting:
 
 
 class Source:
-    """Listing of the service, as one feed reads it.
-
-    Args:
-        service: Access to the service, with a single attempt for each call.
+    """Listing of the service, as one feed reads it, with a single attempt for each call.
 
     Attributes:
         name: Name of the feed in the store of a bot.
@@ -166,10 +156,8 @@ class Source:
 
         Args:
             db: The database, to complete the record.
-            kind: The kind of the change.
             now: The record; for `gone`, as it was last seen.
             before: The record before, if the store still has it.
-            between: Earliest and latest time of the change.
             returned: Whether the item was reported as gone.
         """
         raise NotImplementedError
@@ -304,9 +292,7 @@ class Offers(Source):
 class SelectedBids(Source):
     """The account's selected bids: `selected`, once for each request (service document, 4.9).
 
-    Args:
-        service: As for other sources.
-        requests: The row of the feed of requests, whose records complete the bids, if there is one.
+    Records of the feed `requests` complete the bids, if there is one.
     """
 
     name = "selected"

@@ -37,10 +37,9 @@ _SHIFT: Final = 2
 
 @attrs.frozen
 class Tier:
-    """Depth of a scan.
+    """Depth of a scan, whose name is in hooks and in the status.
 
     Attributes:
-        name: Name in hooks and in the status.
         every: Seconds from one scan of the tier to the next.
         window: Least seconds that it looks back.
         past_end: Rows to look for behind the last one: the service may hide rows from the account.
@@ -195,11 +194,7 @@ class Snapshot:
 class Passes:
     """Walk up and down through a listing until a pass finds no new row. What four passes miss, a deeper scan finds.
 
-    Args:
-        safe: Rows of a page that no service cuts.
-        largest: Rows of the largest page to request.
-        past_end: Rows to look for behind the last one.
-        most: Largest number of passes.
+    No service cuts pages of `safe` rows. The arguments are numbers of rows, but for the largest number of passes.
     """
 
     is_cut = False

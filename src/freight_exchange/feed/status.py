@@ -114,15 +114,9 @@ def explain_request(
     where: RequestFilter | None,
     unseen: str,
 ) -> Explanation:
-    """Explain why a request was delivered or not.
+    """Explain why a request was delivered or not, by its item and events in the store.
 
-    Args:
-        index: The request's identifier.
-        item: Its item in the store, if any.
-        events: Its events in the store.
-        to_utc: Converts a time on the feed's clock.
-        where: The feed's filter.
-        unseen: Explanation for a request that no scan has seen.
+    `to_utc` converts a time on the feed's clock; `unseen` is the explanation for a request that no scan has seen.
     """
 
     def is_wanted(event: StoredEvent) -> bool:

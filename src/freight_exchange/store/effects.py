@@ -35,7 +35,6 @@ class Effect:
         key: Identity in the ledger: a key has at most one effect.
         kind: `offer`, `approval`, `decline` or `publication`.
         subject: Index of the request, which has at most one open effect; `None` for a publication.
-        state: One of `OPEN`, or `confirmed`, `refused`, `absent`.
         version: Number of its sends.
         revision: Number of the price among the offers on the request.
         event: Number of the event that orders it.

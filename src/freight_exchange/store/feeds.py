@@ -191,11 +191,9 @@ def acknowledge(db: Database, feed: int, ids: Sequence[int]) -> int:
 
 
 def prune(db: Database, feed: int, *, items_before: float, retention: float, acked_only: bool) -> bool:
-    """Delete a part of the old events and records, and return whether more are due.
+    """Delete a part of the old events and records, and return whether more are due. The feed is held.
 
     Args:
-        db: The database, with the feed held.
-        feed: The feed.
         items_before: Items that were last seen before this time lose their record, and keep their digest.
         retention: Age of events in seconds. Those with an open delivery stay.
         acked_only: Whether unacknowledged events stay too: a reader still has to get them.

@@ -68,13 +68,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 @attrs.frozen
 class Binding:
-    """The service, account and name to which the state of a bot or a feed belongs.
-
-    Attributes:
-        url: The service's API root.
-        account: The email of the account.
-        name: The name of the bot or feed.
-    """
+    """The service's API root, the account's email, and the name of the bot to which a state belongs."""
 
     url: str
     account: str
@@ -83,12 +77,9 @@ class Binding:
 
 @attrs.frozen(kw_only=True)
 class Joined:
-    """A replica's place.
+    """A replica's place: its id, the row of its binding, and the rows of the binding's feeds by name.
 
     Attributes:
-        me: Its id.
-        binding: The row of its binding.
-        feeds: The rows of the binding's feeds, by name.
         is_alone: No other replica lives.
         is_restored: The database lacks commits of this process: an earlier copy was put back.
     """
@@ -241,11 +232,7 @@ def leave(db: Database, me: int) -> None:
 def note_write(db: Database, me: int, mine: int) -> int:
     """Count an effect that this transaction begins, and lock the replica's row until the commit.
 
-    Args:
-        mine: The count that its last commit returned.
-
-    Returns:
-        The new count. Keep it in `Store.writes` after the commit.
+    `mine` is the count that its last commit returned. Keep the new one in `Store.writes` after the commit.
 
     Raises:
         FencedError: This replica does not live: join again.

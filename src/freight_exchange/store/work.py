@@ -108,7 +108,6 @@ def introduce(db: Database, binding: int, handlers: Sequence[tuple[str, int, boo
     """Record handlers that are new: they begin with the next event.
 
     Args:
-        binding: The bot.
         handlers: Name, feed, and whether the handler also gets what was listed before.
         selected: The feed of selected bids. If its first handler comes to a bot that has run without it, earlier
             selections are not news.
@@ -168,11 +167,9 @@ def live_items(db: Database, feed: int, after: str, limit: int) -> list[tuple[st
 
 
 def add_earlier(db: Database, cursor: Cursor, kind: str, items: Sequence[tuple[str, int | None, bytes]]) -> None:
-    """Deliver items from before a handler to it alone, unless an event has reported them since.
+    """Deliver items from before a handler (key, subject and payload) to it alone.
 
-    Args:
-        kind: Kind of an event that reports an item for the first time.
-        items: Key, subject and payload.
+    Those are left out that an event has reported since, whose kind is that of a first report.
     """
     feeds.lock(db, cursor.feed)
     last = -1 - cursor.position
@@ -218,10 +215,7 @@ def events_after(db: Database, feed: int, position: int) -> list[EventRow]:
 def route(db: Database, feed: int, routed: Sequence[NewDelivery], *, kept: Sequence[int]) -> int:
     """Make deliveries and move the cursors, those alone that no other replica has moved. Return how many were made.
 
-    Args:
-        feed: The feed.
-        routed: New deliveries, by handler.
-        kept: Gaps that no handler gets: they wait for a person.
+    `kept` are gaps that no handler gets: they wait for a person.
     """
     moved = [one for one in routed if _move(db, one.cursor, one.position)]
     made = sum(_deliver(db, one.cursor.id, one.events) for one in moved)
@@ -262,12 +256,7 @@ _CLAIM: Final = f"""WITH due AS (
 def claim(db: Database, binding: int, me: int, handlers: Sequence[int], limit: int, *, in_doubt: str) -> list[Claimed]:
     """Claim deliveries that are due, the longest due first: for each handler and request one at a time, in order.
 
-    Args:
-        binding: The bot.
-        me: This replica.
-        handlers: Handlers that it has.
-        limit: Number of deliveries.
-        in_doubt: Error of a delivery that waits for the outcome of the open effect on its request.
+    `in_doubt` is the error of a delivery that waits for the outcome of the open effect on its request.
     """
     found = db.among(_CLAIM, "handlers", handlers, binding=binding, me=me, now=db.now, limit=limit, doubt=in_doubt)
     claimed = []
