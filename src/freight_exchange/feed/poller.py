@@ -463,8 +463,8 @@ class Poller:
                 # It may be committed or not. The next scan reads it again.
                 self._narrow = self._deep = None
                 raise
-        scan.events += added
-        self.open_events += added
+            scan.events += added
+            self.open_events += added
 
     def _after(self, scan: Scan, *, moved: bool) -> State:
         state, began = self.state, scan.began
