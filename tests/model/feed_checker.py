@@ -25,6 +25,8 @@ _ROUNDING = 1.0
 _TICK = 0.001
 _SCAN_TIME = 120.0
 _HOUR = 3600.0
+_BEHIND = 600.0
+"""Seconds within which the deeper scans find what others could not."""
 _OBEYED = 3500.0
 """Seconds for which a program obeys a service that asks it to wait for more than a day."""
 _IN_A_STORM = 3.0
@@ -331,7 +333,9 @@ class _Checker:
 
     def _is_in(self, gap: Told, update: float) -> bool:
         since, until = gap.between
-        return not self._history.steady or (since is not None and since - _ROUNDING <= update <= until + _ROUNDING)
+        # What is shown later than a feed allows for is found within some minutes, unless the program is away by then.
+        early = _ROUNDING if self._history.dates_updates else self._history.late + _BEHIND
+        return not self._history.steady or (since is not None and since - early <= update <= until + _ROUNDING)
 
     # No claim in vain
 
