@@ -23,7 +23,10 @@ _KINDS = frozenset({"new", "updated", "answered", "withdrawn", "gap", "unreadabl
 _ROUNDING = 1.0
 """Seconds by which a time may be off: windows are whole seconds."""
 _TICK = 0.001
+_SCAN_TIME = 120.0
 _HOUR = 3600.0
+_BEHIND = 600.0
+"""Seconds within which the deeper scans find what others could not."""
 _OBEYED = 3500.0
 """Seconds for which a program obeys a service that asks it to wait for more than a day."""
 _IN_A_STORM = 3.0
@@ -90,6 +93,8 @@ class History:
         longest_outage: Longest time between two polls.
         is_gap_due: Whether the program was away for longer than the service looks back.
         steady: Whether a machine's clock has measured all of the run, so that times in events can be judged.
+        knows_time: Whether a clock tells the program how long it was down.
+        dates_updates: Whether the service shows updates within the time that the feed allows for.
         dates_absence: Whether the times of a withdrawal are judged too.
         lives: Times at which the program started.
         refused: Times of calls that were refused with a Retry-After of more than a day.
@@ -124,6 +129,8 @@ class History:
     settled: float
     finds: bool
     quiet: float | None
+    knows_time: bool = True
+    dates_updates: bool = True
     dates_absence: bool = True
 
 
@@ -207,7 +214,9 @@ class _Checker:
             if found is not None:
                 place = found
             elif told.kind == "withdrawn":
-                yield f"false withdrawal: request {index} at {told.time:.3f}"
+                # A program that cannot know how long it was down may look for what is listed no more.
+                if self._history.knows_time:
+                    yield f"false withdrawal: request {index} at {told.time:.3f}"
             elif before is not None and before.content == told.content:
                 yield f"repeated: {told.kind} of {index} at {told.time:.3f}"
             else:
@@ -232,6 +241,7 @@ class _Checker:
             # What stood in a row that could not be read is told when the row is read, with the time of its scan.
             is_dated = (
                 self._history.steady
+                and self._history.dates_updates
                 and index not in self._history.garbled
                 and (told.kind != "withdrawn" or self._history.dates_absence)
             )
@@ -244,7 +254,8 @@ class _Checker:
         start, began = self._history.start, self._history.began
         if start == "backfill":
             return False
-        limit = began if start == "now" else began - float(start) - _ROUNDING
+        # The window of a scan is wider than `start` by the time that it may take.
+        limit = began if start == "now" else began - float(start) - _SCAN_TIME
         updates = [update for span in spans if span.since <= self._history.settled for update in span.updates]
         return max(updates) < limit and spans[0].since < began
 
@@ -263,7 +274,9 @@ class _Checker:
         history, spans = self._history, self._history.spans[index]
         final = spans[-1]
         for limit in (history.settled, history.quiet):
-            if limit is None or final.content is None or (index in history.garbled and limit == history.settled):
+            # What could not be read is told as unreadable, and again once it is read, if it is listed then.
+            is_told_otherwise = index in history.garbled and (limit == history.settled or bool(self._gaps))
+            if limit is None or final.content is None or is_told_otherwise:
                 continue
             told = [event for event in self._tellings[index] if event.time <= limit]
             if told and told[-1].kind != "withdrawn" and told[-1].content == final.content:
@@ -290,6 +303,9 @@ class _Checker:
 
     def _may_be_untold(self, span: Span, *, any_told: bool, spans: Sequence[Span], by: float = float("inf")) -> bool:
         """Return whether a state is known from before the feed, or was never listed while the program could look."""
+        if not self._history.knows_time and self._history.longest_outage > FIVE_DAYS:
+            # No gap can be known either.
+            return True
         updates = [update for update in span.updates if update + self._history.late <= by]
         if not any_told and self._is_from_before(span, spans):
             return True
@@ -317,7 +333,9 @@ class _Checker:
 
     def _is_in(self, gap: Told, update: float) -> bool:
         since, until = gap.between
-        return not self._history.steady or (since is not None and since - _ROUNDING <= update <= until + _ROUNDING)
+        # What is shown later than a feed allows for is found within some minutes, unless the program is away by then.
+        early = _ROUNDING if self._history.dates_updates else self._history.late + _BEHIND
+        return not self._history.steady or (since is not None and since - early <= update <= until + _ROUNDING)
 
     # No claim in vain
 

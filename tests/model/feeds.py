@@ -91,6 +91,8 @@ class Plan:
         storm = 300.0 if any(op.what == "storm" for op in ops) else 0.0
         # What follows many hidden rows is only found by the deeper scans, which come every five minutes.
         behind = 600.0 if profile.rights == "after_paging" else 0.0
+        # So is what is shown later than a feed allows for.
+        behind += 600.0 if plan["late"] > plan.get("allowance", 60.0) else 0.0
         extra = 100 * profile.latency + silence + storm + behind
         return cls(
             backend="trio" if random.random() < 0.2 else "asyncio",
@@ -157,7 +159,7 @@ class Drawing:
 
     def _slow_page(self) -> Iterator[Op]:
         # The window slides while pages are read, and what is shown late is the first to fall out of it.
-        yield self._op("burst", self.bursts[-2])
+        yield self._op("burst", self.bursts[-1])
         self.now += self._random.uniform(0.0, 60.0)
         yield self._op("slow_page", self._pick(1, 3, 4))
 
@@ -409,6 +411,7 @@ async def follow(
     world.counts["event"] += len(reader.deliveries)
     world.counts["call"] += service.calls
     was_set = any(op.what == "wall" for op in plan.ops)
+    is_too_late = plan.late > plan.allowance
     spans = world.spans()
     return History(
         spans=spans,
@@ -420,14 +423,16 @@ async def follow(
         told=[
             attrs.evolve(told(one.event), time=one.time, turn=one.turn, acked=one.acked) for one in reader.deliveries
         ],
-        # No clock tells a program how long it was down if the only one that goes on was set.
-        claims=[] if (plan.boots and was_set) or plan.profile.rights == "after_paging" else claims,
+        claims=[] if (plan.boots and was_set) or plan.profile.rights == "after_paging" or is_too_late else claims,
+        dates_updates=not is_too_late,
         garbled=world.garbled,
         # A page that the program did not live to write down is requested again, and is in order then.
         garbage=[] if any(op.what in _LOSES_PAGES for op in plan.ops) else world.garbage,
         longest_outage=max((later - earlier for earlier, later in itertools.pairwise(polls)), default=0.0),
         is_gap_due=plan.is_windowed and max(away, default=0.0) > 5 * DAY + 3600.0,
         steady=not was_set,
+        # None does if the only one that goes on was set.
+        knows_time=not (plan.boots and was_set),
         lives=reader.lives,
         refused=[call.time for call in service.listed if call.fault == "throttled_huge"],
         polls=[call.time for call in service.listed],

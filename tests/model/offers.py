@@ -146,8 +146,7 @@ class _World(World):
                 self._offer(request, op.which, now)
             case "withdraw" if len(self._requests) > 2:
                 for number in self._on(request):
-                    if not self._is_closed(request) or self._content(number)[2] == "selected":
-                        self._note(number, None, now)
+                    self._note(number, None, now)
                 self._requests.remove(request)
                 self.exchange.withdraw(request, now)
             case "amend" | "reword" | "approve" | "decline" if pending and not self._is_closed(request):

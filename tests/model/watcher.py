@@ -43,7 +43,7 @@ def draw(seed: int) -> _Plan:
         random.randint(4, 12),
         seed=seed,
         profile=_profile(random, hides_between=seed >= HIDDEN_BETWEEN),
-        late=random.choice((0.0, 0.0, 5.0, 30.0, 55.0)),
+        late=random.choice((0.0, 0.0, 0.0, 5.0, 5.0, 30.0, 55.0, 55.0, 400.0)),
         start=start,
         allowance=random.choice((60.0, 60.0, 120.0)),
         ages=tuple(sorted((_age(random) for _ in range(random.choice((0, 3, 12, 40)))), reverse=True)),

@@ -75,7 +75,8 @@ class Machine:
         return len(freed), sorted(adopted), sorted(orphans)
 
     def take_feed(self, me: int) -> int | None:
-        if self.is_held or not self.lives(me):
+        has_owner = self.owner in self.replicas and self.replicas[self.owner][0] != "ended"
+        if (self.is_held and has_owner) or not self.lives(me):
             return None
         self.owner, self.is_held, self.epoch = me, True, self.epoch + 1
         return self.epoch

@@ -320,10 +320,10 @@ class TestCopies:
 
 
 def _more(db: Database, feed: int, binding: int, me: int) -> None:
-    item = "(feed, key, digest, record, version, first_seen, last_seen, scan, updated_after)"
+    item = "(feed, key, digest, record, version, first_seen, last_seen, updated_after)"
     for n in range(3):
         db.run(
-            f"INSERT INTO item {item} VALUES (:feed, :key, :digest, :record, 1, 0.1, 2, 1, 1795905597.123456)",
+            f"INSERT INTO item {item} VALUES (:feed, :key, :digest, :record, 1, 0.1, 2, 1795905597.123456)",
             feed=feed, key=f"ü{n}", digest=bytes(range(256)), record=None if n else b"",
         )  # fmt: skip
     db.run("INSERT INTO handler (id, binding, name, feed, cursor) VALUES (5, :b, 'quote', 1, 9000)", b=binding)

@@ -10,8 +10,9 @@ import pytest
 from tests.store.support import BINDING, Place, read, write
 
 from freight_exchange.errors import FencedError, StoreError
-from freight_exchange.store import Store, fleet
+from freight_exchange.store import Store, feeds, fleet, work
 from freight_exchange.store.errors import RestoredError
+from freight_exchange.store.feeds import NewEvent
 
 _OTHER_HOST = attrs.evolve(BINDING, url="http://127.0.0.1:8000/api")
 
@@ -171,3 +172,39 @@ async def test_old_rows_of_ended_replicas_go_unless_they_own_something(place: Pl
         await store.leave()
         await store.join(BINDING)
         assert await read(store, "SELECT id FROM replica WHERE holder = 'x' ORDER BY id") == [(2,), (3,)]
+
+
+async def test_a_reader_keeps_its_feed_while_its_pages_extend_the_lease(address: str) -> None:
+    # A reader without a bot does not beat.
+    async with Store(address) as one, Store(address) as other:
+        joined = await one.join(BINDING)
+        await other.join(BINDING)
+        feed = joined.feeds["requests"]
+        epoch = await one.run(fleet.take_feed, one.me, feed, lease=60.0)
+        await write(one, "UPDATE replica SET lease_until = {NOW} - 1 WHERE id = :me", me=one.me)
+        assert await other.run(fleet.take_feed, other.me, feed) is None
+        await one.run(feeds.hold, one.me, feed, epoch, 60.0)
+        await other.run(fleet.adopt, other.me)
+        assert await other.run(fleet.take_feed, other.me, feed) is not None
+        with pytest.raises(FencedError):
+            await one.run(feeds.hold, one.me, feed, epoch, 60.0)
+
+
+async def test_a_handler_that_was_away_longer_than_events_are_kept_learns_what_it_missed(place: Place) -> None:
+    async with place.store() as store:
+        joined = await store.join(BINDING)
+        feed, other = joined.feeds["requests"], joined.feeds["offers"]
+        handlers = [("quote", feed, False), ("answer", other, False)]
+        await store.run(work.introduce, store.binding, handlers, selected=0)
+        events = [NewEvent(f"4:{number}", 4, "new", b"{}") for number in range(3)]
+        await store.run(feeds.add_events, feed, events)
+        await store.run(feeds.prune, feed, items_before=0.0, retention=3600.0, acked_only=False)
+        (behind, unconcerned) = await store.run(work.cursors, store.binding, ["quote", "answer"])
+        assert await store.run(work.lost, behind) is None
+        await write(store, "UPDATE event SET at = 1500.0")
+        await store.run(feeds.prune, feed, items_before=0.0, retention=3600.0, acked_only=False)
+        assert await store.run(work.lost, behind) == 1500.0
+        assert await store.run(work.lost, unconcerned) is None
+        await store.run(work.introduce, store.binding, [("later", feed, True)], selected=0)
+        (later,) = await store.run(work.cursors, store.binding, ["later"])
+        assert await store.run(work.lost, later) is None

@@ -13,7 +13,7 @@ from tests.store.support import BINDING, Place, crash_at_each_statement, read, w
 
 from freight_exchange.errors import ConfigurationError, StoreError
 from freight_exchange.store import MemoryStore, Store
-from freight_exchange.store.database import Database, open_store
+from freight_exchange.store.database import Database
 
 _ADD = "INSERT INTO reading (binding, name, began, payload) VALUES (:n, 'one', 0, :payload)"
 _ALL = "SELECT binding FROM reading ORDER BY binding"
@@ -168,7 +168,7 @@ async def test_a_closed_store_refuses_calls(place: Place) -> None:
 
 async def test_two_openers_share_one_store_and_its_replica(place: Place) -> None:
     store = place.store()
-    async with open_store(store), open_store(store) as same:
+    async with store, store as same:
         assert same is store
         first = await store.join(BINDING)
         assert await same.join(BINDING) == first

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from freight_exchange.feed.sources import Between, Kind, Sighting, Source
     from freight_exchange.store.database import Database
 
-__all__ = ["Decision", "View", "decide", "decide_gone", "key_of_unreadable"]
-
 NEVER = -1e18
 """`updated_after` of an item whose absence proves nothing until it is listed again."""
 
@@ -35,8 +33,7 @@ class View:
         since: Start of the scan's window.
         recent: Start of the time in which an item that is new to the feed, or differs, was updated.
         between: Earliest and latest time of a change.
-        is_primed: Whether all that `start` asks for is told.
-        is_silent: Whether items that were never seen make no events.
+        unseen: Finding about items that were never seen; `None` to make no events of them.
         tells_baseline: Whether items that the first scan has read silently make events.
     """
 
@@ -44,8 +41,7 @@ class View:
     since: float
     recent: float
     between: Between
-    is_primed: bool
-    is_silent: bool
+    unseen: Kind | None
     tells_baseline: bool
 
 
@@ -74,7 +70,7 @@ def decide(
         before = known.get(one.key)
         kind = _kind(before, one, view)
         # What earlier scans lacked is younger than the watermark. A look-up confirms what follows from this.
-        is_news = view.is_primed and (before is None or before.digest != one.digest)
+        is_news = view.unseen == "new" and (before is None or before.digest != one.digest)
         since = max(view.since, view.recent) if is_news else view.since
         since = since if before is None else max(since, before.updated_after)
         if before is not None and kind is None and before.digest == one.digest and before.record is not None:
@@ -90,23 +86,20 @@ def decide(
         if event is not None:
             events.append(NewEvent(f"{one.key}:{version}", one.subject, event.kind, dump_event(event)))
         first_seen = view.at if before is None else before.first_seen
-        changed.append(Item(one.key, one.subject, one.digest, record, version, first_seen, view.at, 0, since))
+        changed.append(Item(one.key, one.subject, one.digest, record, version, first_seen, view.at, since))
     for error in unreadable:
         key = key_of_unreadable(error)
         index = wire.index_of_raw(error.raw)
         if key not in known:
             told = unreadable_event(error, view.between[1])
             events.append(NewEvent(key, index, told.kind, dump_event(told)))
-            changed.append(Item(key, index, b"?", None, 1, view.at, view.at, 0, NEVER))
+            changed.append(Item(key, index, b"?", None, 1, view.at, view.at, NEVER))
     return Decision(changed, seen, events)
 
 
 def _kind(before: Item | None, now: Sighting, view: View) -> Kind | None:
-    first: Kind = "new" if view.is_primed else "first"
-    if before is None:
-        return None if view.is_silent else first
-    if before.version == 0 and view.tells_baseline:
-        return first
+    if before is None or (before.version == 0 and view.tells_baseline):
+        return view.unseen
     return "changed" if before.digest != now.digest else None
 
 

@@ -13,12 +13,6 @@ from freight_exchange.errors import ConfigurationError, StoreError, ValidationEr
 from freight_exchange.models import Bid, Listing, Offer, RateRequest
 from freight_exchange.serialization import from_json, to_json
 
-__all__ = [
-    "Acknowledgeable", "Answer", "BidSelected", "Event", "Gap", "OfferEvent", "OfferFeedEvent", "OfferKind",
-    "RequestEvent", "RequestKind", "StoredEvent", "Unreadable", "acknowledgeable", "dump_event", "load_event",
-    "load_record",
-]  # fmt: skip
-
 RequestKind = Literal["new", "updated", "withdrawn"]
 """Kind of an event about a request."""
 
@@ -98,7 +92,8 @@ class OfferEvent(Acknowledgeable):
         answered_by: The id of the bot's handler that gave the answer; `None` if the bot's ledger does not have the
             answer, and outside of a bot.
         observed_between: Earliest and latest time of the change, UTC by the clock of this machine. The earliest is the
-            start of the last scan before it; `None` without such a scan. The latest is when the change was seen.
+            start of the last scan before it, less an interval; `None` without such a scan. The latest is when the
+            change was seen.
     """
 
     kind: OfferKind

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import timedelta
@@ -45,12 +44,9 @@ from freight_exchange.feed.status import (
 )
 from freight_exchange.hooks import Degraded, Recovered
 from freight_exchange.store import database, feeds, fleet
-from freight_exchange.store.errors import HeldHereError
 
 if TYPE_CHECKING:
     from freight_exchange.store.feeds import EventRow
-
-__all__ = ["Feed", "OfferFeed"]
 
 EventT = TypeVar("EventT", bound=Acknowledgeable)
 
@@ -58,8 +54,6 @@ _logger = logging.getLogger("freight_exchange.feed")
 
 _BATCH: Final = 100
 _BETWEEN_TRIES: Final = 1.0
-_TO_LEAVE: Final = 5.0
-"""Seconds to wait for another feed of this process, which may be about to end."""
 _LONGEST_BACKOFF: Final = 20.0
 _BINDING: Final = "feeds"
 """Name under which a store keeps the feeds of a program without a bot."""
@@ -73,11 +67,9 @@ class EventStream(Generic[EventT]):
         self._client = client
         self._options = options
         self._store = database.as_store(options.store)
-        # A store that was made here keeps nothing once it is closed: entering again would begin anew.
-        self._is_own = self._store is not options.store
         self._poller: Poller | None = None
         self._feed = 0
-        self._is_open = self._was_open = self._is_pulled = False
+        self._is_open = self._is_pulled = False
         self._reset()
 
     def __repr__(self) -> str:
@@ -96,14 +88,15 @@ class EventStream(Generic[EventT]):
     async def __aenter__(self) -> Self:
         if self._is_open:
             raise ConfigurationError("this feed is already entered: make another with exchange.watch()")
-        if self._was_open and self._is_own and self._options.store is None:
-            raise ConfigurationError("this feed was left, and its store is closed: make another with exchange.watch()")
         self._reset()
-        account = await self._account()
-        poller = await self._take(account)
-        self._poller, self._is_open, self._was_open = poller, True, True
+        epoch = await self._take(await self._account())
+        self._poller = Poller(self._source, self._store, self._feed, self._options, self._client)
+        self._is_open = True
         try:
-            await poller.prime()
+            await self._poller.enter(epoch)
+            await self._poller.prime()
+            self._gaps: dict[int, Gap] = {}
+            self._note(await self._store.run(feeds.gaps, self._feed))
             await self._load()
         except BaseException:
             await self._release()
@@ -138,45 +131,36 @@ class EventStream(Generic[EventT]):
             pause = min(_LONGEST_BACKOFF, 2 * pause)
             await anyio.sleep(pause)
 
-    async def _take(self, account: str) -> Poller:
-        """Open the store and take the lease; with `standby`, wait while another process has it."""
-        here_until, is_waiting = math.inf, False
+    async def _take(self, account: str) -> int:
+        """Open the store, take the lease, and return its epoch; with `standby`, wait while another process has it."""
+        is_waiting = False
         while True:
             try:
                 return await self._try_to_take(account)
             except HeldError as error:
-                now = anyio.current_time()
-                here_until = min(here_until, now + _TO_LEAVE) if isinstance(error, HeldHereError) else math.inf
-                if not self._options.standby or now >= here_until:
+                if not self._options.standby:
                     raise
                 if not is_waiting:
                     _logger.info("the feed %r stands by: it is held by %s", self._options.name, error.holder)
                     is_waiting = True
             await anyio.sleep(_BETWEEN_TRIES)
 
-    async def _try_to_take(self, account: str) -> Poller:
+    async def _try_to_take(self, account: str) -> int:
         store, options = self._store, self._options
         await store.__aenter__()
         try:
             binding = fleet.Binding(self._client.base_url, account, _BINDING)
             joined = await store.join(binding, lease=options.lease)
             self._feed = await store.run(feeds.find_feed, joined.binding, options.name)
-            epoch = await store.run(feeds.take, store.me, self._feed, options.lease)
+            epoch = await store.run(fleet.take_feed, store.me, self._feed, lease=options.lease)
             if epoch is None:
-                owner, holder = await store.run(feeds.owner_of, self._feed)
+                holder = await store.run(feeds.holder_of, self._feed)
                 problem = f"the feed {options.name!r} in {store.place} is held by {holder}: stop that one first"
-                raise (HeldHereError if owner == store.me else HeldError)(problem, holder=holder)
-            poller = Poller(self._source, store, self._feed, options, self._client)
-            try:
-                await poller.enter(epoch)
-            except BaseException:
-                with anyio.CancelScope(shield=True):
-                    await poller.leave()
-                raise
+                raise HeldError(problem, holder=holder)
         except BaseException:
             await store.__aexit__(None, None, None)
             raise
-        return poller
+        return epoch
 
     async def _release(self) -> None:
         if self._poller is None or not self._is_open:
@@ -282,10 +266,12 @@ class EventStream(Generic[EventT]):
         poller, done = self._opened(), {*self._filtered, *numbers}
         if not done:
             return
-        self._is_uncertain, was_uncertain = True, self._is_uncertain
         with anyio.CancelScope(shield=True):
-            poller.open_events = await poller.hold(lambda db: feeds.acknowledge(db, self._feed, sorted(done)))
-        self._is_uncertain = was_uncertain
+            try:
+                poller.open_events = await poller.hold(lambda db: feeds.acknowledge(db, self._feed, sorted(done)))
+            except BaseException:
+                self._is_uncertain = True
+                raise
         requeued = done - self._delivered.keys()
         for number in done:
             self._delivered.pop(number, None)
@@ -293,9 +279,12 @@ class EventStream(Generic[EventT]):
             self._waiting = deque(row for row in self._waiting if row.id not in requeued)
         # The filter may have excluded more events during the write.
         self._filtered = [number for number in self._filtered if number not in done]
+        for number in done:
+            self._gaps.pop(number, None)
 
     def _note(self, rows: Iterable[EventRow]) -> None:
-        """Take note of the events that were read."""
+        loaded = ((row.id, load_event(row.kind, row.payload)) for row in rows if row.kind == Gap.kind)
+        self._gaps |= {number: gap for number, gap in loaded if isinstance(gap, Gap)}
 
     def _entered(self) -> Poller:
         if self._poller is None:
@@ -318,29 +307,9 @@ class Feed(EventStream[Event]):
 
     _options: WatchOptions
 
-    def __init__(self, source: Source, client: ClientParts, options: WatchOptions) -> None:
-        super().__init__(source, client, options)
-        self._gaps: dict[int, Gap] = {}
-
     def _is_wanted(self, event: Any) -> bool:
         where = self._options.where
         return where is None or not isinstance(event, RequestEvent) or where.matches(event.request)
-
-    async def __aenter__(self) -> Self:
-        await super().__aenter__()
-        self._gaps = {}
-        self._note(await self._store.run(feeds.events_after, self._feed, 0, _BATCH, Gap.kind))
-        return self
-
-    def _note(self, rows: Iterable[EventRow]) -> None:
-        loaded = ((row.id, load_event(row.kind, row.payload)) for row in rows if row.kind == Gap.kind)
-        self._gaps |= {number: gap for number, gap in loaded if isinstance(gap, Gap)}
-
-    async def _acknowledge(self, numbers: Iterable[int]) -> None:
-        numbers = [*numbers]
-        await super()._acknowledge(numbers)
-        for number in numbers:
-            self._gaps.pop(number, None)
 
     async def acknowledge_gaps(self) -> int:
         """Acknowledge all gaps, including those not delivered yet; return their number."""

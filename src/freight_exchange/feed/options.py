@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import attrs
 
@@ -18,8 +18,6 @@ from freight_exchange.store import database
 if TYPE_CHECKING:
     from freight_exchange.options import Start
     from freight_exchange.store import Store
-
-__all__ = ["MIN_INTERVAL", "MIN_RETENTION", "PollOptions", "WatchOffersOptions", "WatchOptions", "check_text"]
 
 MIN_INTERVAL: Final = timedelta(seconds=1)
 MIN_RETENTION: Final = timedelta(seconds=WIDEST + 86_400)
@@ -72,35 +70,48 @@ class PollOptions:
 
 
 @attrs.frozen(kw_only=True)
-class WatchOptions(PollOptions):
-    """Options of a feed of requests. `exchange.watch()` describes them."""
+class ReaderOptions(PollOptions):
+    """Options of a feed, beside those of its poller."""
 
     store: Store | str | os.PathLike[str] | None = None
     standby: bool = False
-    where: RequestFilter | None = None
     acked_only: bool = True
+
+    _filter: ClassVar[type[RequestFilter | OfferFilter]]
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        _check_reader(self.store, self.standby, self.where, RequestFilter)
+        if not isinstance(self.standby, bool):
+            raise ConfigurationError(f"standby must be True or False, not {self.standby!r}")
+        where = getattr(self, "where", None)
+        if where is not None and not isinstance(where, self._filter):
+            raise ConfigurationError(f"where must be {self._filter.__name__}(...), not {type(where).__name__}")
+        database.as_store(self.store)
 
 
 @attrs.frozen(kw_only=True)
-class WatchOffersOptions(PollOptions):
+class WatchOptions(ReaderOptions):
+    """Options of a feed of requests. `exchange.watch()` describes them."""
+
+    where: RequestFilter | None = None
+
+    _filter = RequestFilter
+
+
+@attrs.frozen(kw_only=True)
+class WatchOffersOptions(ReaderOptions):
     """Options of a feed of offers. `exchange.watch_offers()` describes them."""
 
     name: str = "offers"
     start: Literal["now", "backfill"] = "backfill"
-    store: Store | str | os.PathLike[str] | None = None
-    standby: bool = False
     where: OfferFilter | None = None
-    acked_only: bool = True
+
+    _filter = OfferFilter
 
     def __attrs_post_init__(self) -> None:
         if self.start not in ("now", "backfill"):
             raise ConfigurationError(f"start must be 'now' or 'backfill', not {self.start!r}")
         super().__attrs_post_init__()
-        _check_reader(self.store, self.standby, self.where, OfferFilter)
 
 
 def check_text(text: str, name: str) -> None:
@@ -111,14 +122,6 @@ def check_text(text: str, name: str) -> None:
         raise ConfigurationError(
             f"{name} holds half a character (a lone surrogate), which cannot be kept: {text!r}"
         ) from None
-
-
-def _check_reader(store: Any, standby: object, where: object, kind: type[RequestFilter | OfferFilter]) -> None:
-    if not isinstance(standby, bool):
-        raise ConfigurationError(f"standby must be True or False, not {standby!r}")
-    if where is not None and not isinstance(where, kind):
-        raise ConfigurationError(f"where must be {kind.__name__}(...), not {type(where).__name__}")
-    database.as_store(store)
 
 
 def _lease(interval: object) -> float:

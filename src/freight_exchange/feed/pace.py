@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from freight_exchange.hooks import Event
     from freight_exchange.instruments import Hooks
 
-__all__ = ["Pace", "Reports"]
-
 _logger = logging.getLogger("freight_exchange.feed")
 
 _JITTER: Final = 0.1
@@ -36,10 +33,6 @@ _MOST_DOUBLINGS: Final = 12
 
 class Pace:
     """Pace of one feed. All times are on the loop's clock.
-
-    Args:
-        interval: Seconds from one scan to the next.
-        random: Source of jitter.
 
     Attributes:
         due: When the next scan is due.
@@ -100,42 +93,29 @@ class Pace:
 
 
 class Reports:
-    """Reports of failures and scans of one feed.
-
-    Args:
-        hooks: Hooks of the client.
-        name: Name of the feed.
-        url: Address of the service.
-    """
+    """Reports of failures and scans of one feed to the log, and to the hooks of the client."""
 
     def __init__(self, hooks: Hooks, *, name: str, url: str) -> None:
         self._hooks = hooks
         self._name = name
         self._url = url
         self._failing_since: float | None = None
-        self._unsent: deque[Event] = deque()
 
-    def record_error(self, error: FreightExchangeError, pause: float) -> None:
-        """Record a failure; log and report it if it is the first of several."""
+    async def send_error(self, error: FreightExchangeError, pause: float) -> None:
+        """Report a failure, if it is the first of several."""
         if self._failing_since is None:
             self._failing_since = anyio.current_time()
             _logger.warning("the feed %r cannot read %s: %s; retrying in %.0f s", self._name, self._url, error, pause)
-            self._unsent.append(Degraded(feed=self._name, error=error, retry_in=pause))
+            await self.send(Degraded(feed=self._name, error=error, retry_in=pause))
 
-    def record_recovery(self) -> None:
-        """Record the end of failures; log and report it if there were any."""
+    async def send_recovery(self) -> None:
+        """Report the end of failures, if there were any."""
         if self._failing_since is not None:
             after, self._failing_since = anyio.current_time() - self._failing_since, None
             _logger.info("the feed %r recovered: %s can be read again, after %.0f s", self._name, self._url, after)
-            self._unsent.append(Recovered(feed=self._name, after=after))
+            await self.send(Recovered(feed=self._name, after=after))
 
-    def add(self, record: Event) -> None:
-        """Report a record with the next `send`."""
-        self._unsent.append(record)
-
-    async def send(self) -> None:
-        """Send what was recorded to the hooks. After a cancellation, the next call repeats the last one."""
-        while self._unsent:
-            if self._hooks:
-                await self._hooks.emit(self._unsent[0])
-            self._unsent.popleft()
+    async def send(self, record: Event) -> None:
+        """Report a record to the hooks."""
+        if self._hooks:
+            await self._hooks.emit(record)

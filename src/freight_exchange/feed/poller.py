@@ -14,7 +14,7 @@ import math
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random, getrandbits
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import attrs
@@ -31,10 +31,21 @@ from freight_exchange.errors import (
     is_transient,
     retry_delay,
 )
-from freight_exchange.feed.decide import View, decide, decide_gone, key_of_unreadable
+from freight_exchange.feed.decide import NEVER, View, decide, decide_gone, key_of_unreadable
 from freight_exchange.feed.events import dump_event
 from freight_exchange.feed.pace import Pace, Reports
-from freight_exchange.feed.state import LARGEST, NARROW, SCAN_TIME, WIDEST, Passes, Snapshot, State, Tier, Walk
+from freight_exchange.feed.state import (
+    LARGEST,
+    MOST_PASSES,
+    NARROW,
+    SCAN_TIME,
+    WIDEST,
+    Passes,
+    Snapshot,
+    State,
+    Tier,
+    Walk,
+)
 from freight_exchange.hooks import Scan as ScanRecord
 from freight_exchange.hooks import ScanInfo, ScanProgress
 from freight_exchange.instruments import NO_INSTRUMENTS, Instruments
@@ -45,24 +56,21 @@ from freight_exchange.store.feeds import Item, NewEvent
 if TYPE_CHECKING:
     from freight_exchange.errors import DecodeError
     from freight_exchange.feed.options import PollOptions
-    from freight_exchange.feed.sources import Sighting, Source
+    from freight_exchange.feed.sources import Kind, Sighting, Source
     from freight_exchange.feed.status import Phase
     from freight_exchange.instruments import Hooks
     from freight_exchange.platform.clock import Clock, Reading
     from freight_exchange.store import Store
     from freight_exchange.store.database import Database
 
-__all__ = ["ClientParts", "Poller"]
-
 _logger = logging.getLogger("freight_exchange.feed")
 
 _HOUR: Final = 3600.0
-_LONG_AGO: Final = -1e17
 _RECENT: Final = 1800.0
 """Seconds up to which a narrow scan reaches back. After a longer silence, a single scan covers all of it."""
 _LOOK_UPS: Final = 10
 _DISTRUST: Final = 600.0
-"""Seconds without look-ups after one that did not find what is listed."""
+"""Seconds without look-ups after one that failed, or did not find what is listed."""
 _FEW: Final = 2
 _MOST_ATTEMPTS: Final = 12
 _TAKE_OVER: Final = 1.0
@@ -71,16 +79,7 @@ _BETWEEN_LINES: Final = 15.0
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ClientParts:
-    """Parts of a client that its feeds use.
-
-    Attributes:
-        base_url: Address of the service.
-        account: Returns the account's email.
-        account_timeout: Time limit of one call of `account`, in seconds.
-        clock: Clock of the machine.
-        hooks: Receive scans and failures.
-        instruments: Run around each scan, and receive the numbers of delivered events.
-    """
+    """Parts of a client that its feeds use. `account` returns the account's email, within `account_timeout` seconds."""
 
     base_url: str
     account: Callable[[], Awaitable[str]]
@@ -95,7 +94,9 @@ class Scan:
     """Running scan.
 
     Attributes:
-        covers: Whether its end may move the watermark.
+        is_deep: Whether it looks further back than to the watermark, and does not move it.
+        unseen: Finding about items that were never seen; `None` to make no events of them.
+        tells_baseline: Whether items that the first scan has read silently make events.
         began: When it requested its first page; set with that page.
         seen: Keys of the items that it has listed.
         only: Keys of selected items by their request, which alone are listed from then on.
@@ -103,14 +104,15 @@ class Scan:
         subjects: Requests that it has listed.
         listed: One of them with an item, for a control.
         missing: Items that it should have listed, at its end.
+        moved: Whether it has moved the watermark, at its end.
     """
 
     tier: Tier
     window: int
     walk: Walk
-    covers: bool
+    is_deep: bool
     started: float
-    is_silent: bool = False
+    unseen: Kind | None = "new"
     tells_baseline: bool = False
     began: Reading | None = None
     seen: set[str] = attrs.field(factory=set)
@@ -119,6 +121,7 @@ class Scan:
     subjects: set[int] = attrs.field(factory=set)
     listed: int | None = None
     missing: Sequence[Item] = ()
+    moved: bool = False
     refusal: FreightExchangeError | None = None
     seconds: float = 0.0
     pages: int = 0
@@ -130,28 +133,16 @@ class Scan:
     def ended(self) -> bool:
         return self.walk.ended and not self.walk.is_cut
 
-
-class _Written(NamedTuple):
-    """Result of a commit."""
-
-    state: State
-    events: int
-    missing: Sequence[Item]
-    moved: bool
+    @property
+    def is_complete(self) -> bool:
+        return self.ended and not self.walk.ignores_offset
 
 
 class Poller:
-    """Poller of one feed, for the process that holds its lease.
-
-    Args:
-        source: The listing.
-        store: The store, open and joined.
-        feed: The feed's row.
-        options: Options of the feed.
-        client: Parts of the client.
+    """Poller of one feed, for the process that holds its lease. The store is open and joined.
 
     Attributes:
-        state: The durable state, from `enter` on.
+        state: The durable state, loaded by `enter`.
         phase: State of the feed, as in its status.
         window, pages: Window and pages of the running or last scan.
         last_success: When the last complete scan of this feed began.
@@ -167,10 +158,12 @@ class Poller:
         self._client = client
         self._clock = client.clock
         self._allowance = options.allowance.total_seconds() if source.windowed else 0.0
+        # One pass may skip a row that moves, which the next one finds.
+        self._lag = self._allowance or options.interval.total_seconds()
         # `random.seed()` makes the pauses of a program repeatable.
         self.pace = Pace(options.interval.total_seconds(), Random(getrandbits(64)))
         self._reports = Reports(client.hooks, name=options.name, url=client.base_url)
-        self.state: State
+        self.state = State.load(None, self._clock.read())
         self.phase: Phase = "priming"
         self.window = self.pages = self.open_events = self.subjects = self.items = 0
         self.last_success: datetime | None = None
@@ -181,10 +174,7 @@ class Poller:
         self._largest = LARGEST
         self._is_swept = self._is_long = self._is_cut = False
         self._missing_since: dict[str, float] = {}
-        self._excused: dict[str, float] = {}
-        self._look_ups_due = -math.inf
-        self._look_up_failures = 0
-        self._pruned = self._logged = -math.inf
+        self._look_ups_due = self._pruned = self._logged = -math.inf
 
     # Life
 
@@ -214,12 +204,12 @@ class Poller:
 
     async def enter(self, epoch: int) -> None:
         """Load the state, under the lease with this epoch."""
+        self._epoch = epoch
         self._narrow = self._deep = None
         text, self.open_events = await self._store.run(
             lambda db: (feeds.load_state(db, self._feed), feeds.count_open(db, self._feed))
         )
         self.state = State.load(text, self._clock.read())
-        self._epoch = epoch
         if self.state.is_primed:
             self.phase = "catching-up"
             self.last_success = datetime.fromtimestamp(self.state.reading.wall, UTC)
@@ -243,11 +233,7 @@ class Poller:
         self.pace.begin(anyio.current_time())
 
     async def hold(self, function: Callable[[Database], Any]) -> Any:
-        """Run a statement function under the lease.
-
-        Raises:
-            FencedError: Another process has taken the feed over.
-        """
+        """Run a statement function under the lease; raise `FencedError` if another process has taken the feed over."""
 
         def held(db: Database) -> Any:
             feeds.hold(db, self._store.me, self._feed, self._epoch, self._options.lease)
@@ -285,7 +271,6 @@ class Poller:
             LoginRejectedError: The service rejected the email or password. Other errors are retried.
             StoreError: A page cannot be committed. The next scan finds it again.
         """
-        await self._reports.send()
         scan = await self._next()
         with self._client.instruments.span(ScanInfo(**self._facts(scan))):
             await self._run(scan)
@@ -293,19 +278,18 @@ class Poller:
     async def _next(self) -> Scan:
         while True:
             now = anyio.current_time()
-            is_open = self._narrow is not None and self._narrow.pages > 0
+            scan = self._narrow if self._narrow is not None and self._narrow.pages else None
             # What `start` asks for is read at once after the first scan.
-            is_urgent = is_open or self.state.stage == "listed"
+            is_urgent = scan is not None or self.state.stage == "listed"
             narrow_due = max(now if is_urgent else self.pace.due, self.pace.quiet_until)
             if self._deep is None:
                 self._deep = self._plan_deep(now)
             deep_due = math.inf if self._deep is None else max(self.pace.deep_due, self.pace.quiet_until)
             if narrow_due <= now:
-                open_scan = self._narrow if is_open else None
-                if open_scan is None or not self._reaches(open_scan, self._clock.read()):
+                if scan is None or not self._reaches(scan, self._clock.read()):
                     self.pace.take_turn(now)
-                    open_scan = self._narrow = self._plan(now)
-                return open_scan
+                    scan = self._narrow = self._plan(now)
+                return scan
             if self._deep is not None and deep_due <= now:
                 return self._deep
             # Some timers fire a little early.
@@ -318,24 +302,22 @@ class Poller:
     def _plan(self, now: float) -> Scan:
         """Plan the scan that covers all updates since the watermark."""
         state, read, start = self.state, self._clock.read(), self._options.start
-        is_silent = tells_baseline = False
         tier, window = NARROW, state.window(read, self._allowance, self._duration)
+        unseen: Kind | None = "new"
+        tells_baseline = state.stage == "listed" and isinstance(start, timedelta)
         if state.stage == "new":
-            tier, window, is_silent = self._source.ladder[0], WIDEST, start != "backfill"
-        elif state.stage == "listed" and isinstance(start, timedelta):
+            tier, window, unseen = self._source.ladder[0], WIDEST, "first" if start == "backfill" else None
+        elif isinstance(start, timedelta) and tells_baseline:
             since = start.total_seconds() + state.age(read) + self._duration
-            window, tells_baseline = math.ceil(min(WIDEST, max(1.0, since))), True
-        if self._source.windowed and window > _RECENT and tier is NARROW and not tells_baseline:
+            window, unseen = math.ceil(min(WIDEST, max(1.0, since))), "first"
+        elif self._source.windowed and window > _RECENT:
             tier = next((one for one in reversed(self._source.ladder) if one.window >= window), self._source.ladder[0])
             window = max(window, tier.window)
         if tier is NARROW and not self._is_cut:
             walk: Walk = Snapshot(self._source.safe, self._largest, is_long=self._is_long)
         else:
-            walk = self._passes(tier, covers=True)
-        return Scan(
-            tier, window, walk, covers=True, started=now,
-            is_silent=is_silent, tells_baseline=tells_baseline,
-        )  # fmt: skip
+            walk = self._passes(tier, is_deep=False)
+        return Scan(tier, window, walk, is_deep=False, started=now, unseen=unseen, tells_baseline=tells_baseline)
 
     def _plan_deep(self, now: float) -> Scan | None:
         """Plan a deep scan if one is due: one pass, since what it skips the next one finds."""
@@ -347,13 +329,12 @@ class Poller:
             return None
         if tier is not self._source.ladder[-1]:
             self._largest = LARGEST
-        window = max(tier.window, 1)
-        walk = self._passes(tier, covers=False)
-        return Scan(tier, window, walk, covers=False, started=now)
+        return Scan(tier, max(tier.window, 1), self._passes(tier, is_deep=True), is_deep=True, started=now)
 
-    def _passes(self, tier: Tier, *, covers: bool) -> Passes:
-        is_single = not covers or not self._source.windowed
-        return Passes(self._source.safe, self._largest, past_end=tier.past_end, **({"most": 1} if is_single else {}))
+    def _passes(self, tier: Tier, *, is_deep: bool) -> Passes:
+        past_end = max(tier.past_end, self._source.safe + 1)
+        is_single = is_deep or not self._source.windowed
+        return Passes(self._source.safe, self._largest, past_end=past_end, most=1 if is_single else MOST_PASSES)
 
     async def _run(self, scan: Scan) -> None:
         """Read pages until the scan ends; a deep one pauses for events, and for narrow scans."""
@@ -363,7 +344,7 @@ class Poller:
                 await self._read_page(scan)
                 if scan.tier is not NARROW and not scan.ended:
                     await self._report_progress(scan)
-                    is_overtaken = scan is self._deep and anyio.current_time() >= self.pace.due
+                    is_overtaken = scan.is_deep and anyio.current_time() >= self.pace.due
                     if scan.events > before or is_overtaken:
                         return
             if scan.walk.ignores_offset:
@@ -409,27 +390,13 @@ class Poller:
         scan.pages += 1
         scan.rows += len(page.records) + len(page.broken)
         scan.attempts = 0
-        self.pace.record_reply(is_deep=scan is self._deep)
-        if scan.covers:
+        self.pace.record_reply(is_deep=scan.is_deep)
+        if not scan.is_deep:
             self.window, self.pages = scan.window, scan.pages
-        is_end = scan.ended and not walk.ignores_offset
-        found = [*sightings.values()]
-        with anyio.CancelScope(shield=True):
-            try:
-                written: _Written = await self.hold(
-                    lambda db: self._commit(db, scan, found, unreadable, sent, received, is_end=is_end)
-                )
-            except BaseException:
-                # It may be committed or not. The next scan reads it again.
-                self._narrow = self._deep = None
-                raise
-            self.state, scan.missing = written.state, written.missing
-            scan.events += written.events
-            self.open_events += written.events
-            scan.covers = written.moved if is_end else scan.covers
+        await self._commit(scan, [*sightings.values()], unreadable, sent, received)
         if walk.is_cut:
             self._is_cut = True
-            scan.walk = self._passes(scan.tier, covers=scan.covers)
+            scan.walk = self._passes(scan.tier, is_deep=scan.is_deep)
 
     def _note(
         self, scan: Scan, records: Sequence[Any], sightings: dict[str, Sighting], unreadable: Sequence[DecodeError]
@@ -447,52 +414,58 @@ class Poller:
         scan.listed = max([*subjects, *(() if scan.listed is None else (scan.listed,))], default=None)
         for key in sightings:
             self._missing_since.pop(key, None)
-            self._excused.pop(key, None)
 
-    def _commit(
+    async def _commit(
         self,
-        db: Database,
         scan: Scan,
         sightings: Sequence[Sighting],
         unreadable: Sequence[DecodeError],
         sent: Reading,
         received: Reading,
-        *,
-        is_end: bool,
-    ) -> _Written:
-        """Write a page: its items, its events and, with the last page, the watermark. It may run twice."""
-        state, allowance = self.state, self._allowance
+    ) -> None:
+        """Write a page: its items, its events and, with the last page, the watermark."""
+        before, source = self.state, self._source
         assert scan.began is not None
-        at, ended = state.at(sent), state.at(received)
+        at, ended = before.at(sent), before.at(received)
         view = View(
             at=at,
-            since=at - scan.window if self._source.windowed else at,
-            recent=state.time - allowance,
-            between=state.between(received, allowance),
-            is_primed=state.is_primed,
-            is_silent=scan.is_silent,
+            since=at - scan.window if source.windowed else at,
+            recent=before.time - self._allowance,
+            between=before.between(received, self._lag),
+            unseen=scan.unseen,
             tells_baseline=scan.tells_baseline,
         )
         keys = [one.key for one in sightings] + [key_of_unreadable(error) for error in unreadable]
-        known = feeds.items(db, self._feed, keys) if keys else {}
-        decision = decide(db, self._source, sightings, unreadable, known, view)
-        feeds.put_items(db, self._feed, decision.changed)
-        stale = [one for one in decision.seen if self._source.windowed or known[one.key].last_seen < at - _HOUR]
-        feeds.touch_items(db, self._feed, stale)
-        events = [*decision.events]
-        missing: Sequence[Item] = ()
-        moved = False
-        if is_end:
-            if state.is_primed and self._source.tells_absence:
-                since = ended - scan.window + 1 if self._source.windowed else _LONG_AGO
-                missing = self._missing(db, scan, since, ended)
-            moved = scan.covers and (not state.is_primed or self._reaches(scan, received))
-            gap = state.gap(received, allowance) if moved and self._source.windowed else None
-            if gap is not None:
-                events.append(NewEvent(f"gap:{state.time}", None, gap.kind, dump_event(gap)))
-            state = self._after(scan, moved=moved)
-            feeds.put_state(db, self._feed, state.dump())
-        return _Written(state, feeds.add_events(db, self._feed, events), missing, moved)
+
+        def write(db: Database) -> tuple[State, int, Sequence[Item], bool]:
+            state, moved = before, False
+            missing: Sequence[Item] = ()
+            known = feeds.items(db, self._feed, keys) if keys else {}
+            decision = decide(db, source, sightings, unreadable, known, view)
+            feeds.put_items(db, self._feed, decision.changed)
+            stale = [one for one in decision.seen if source.windowed or _is_stale(known[one.key], at)]
+            feeds.touch_items(db, self._feed, stale)
+            events = [*decision.events]
+            if scan.is_complete:
+                if state.is_primed and source.tells_absence:
+                    missing = self._missing(db, scan, ended)
+                moved = not scan.is_deep and (not state.is_primed or self._reaches(scan, received))
+                gap = state.gap(received, self._allowance) if moved and source.windowed else None
+                if gap is not None:
+                    events.append(NewEvent(f"gap:{state.time}", None, gap.kind, dump_event(gap)))
+                state = self._after(scan, moved=moved)
+                feeds.put_state(db, self._feed, state.dump())
+            return state, feeds.add_events(db, self._feed, events), missing, moved
+
+        with anyio.CancelScope(shield=True):
+            try:
+                self.state, added, scan.missing, scan.moved = await self.hold(write)
+            except BaseException:
+                # It may be committed or not. The next scan reads it again.
+                self._narrow = self._deep = None
+                raise
+            scan.events += added
+            self.open_events += added
 
     def _after(self, scan: Scan, *, moved: bool) -> State:
         state, began = self.state, scan.began
@@ -517,51 +490,50 @@ class Poller:
     # Outcomes
 
     async def _end(self, scan: Scan) -> None:
-        is_deep = scan is self._deep
         self._is_swept = self._is_swept or scan.tier is self._source.ladder[0]
-        if is_deep:
-            self._deep = None
-        else:
-            self._narrow = None
+        self._drop(scan)
+        if not scan.is_deep:
             self._is_long = scan.walk.is_long
             self._is_cut = self._is_cut and scan.walk.is_long
             self._duration = max(SCAN_TIME, scan.seconds)
-            phase: Phase = "live" if scan.covers else "catching-up"
+            phase: Phase = "live" if scan.moved else "catching-up"
             self.phase = phase if self.state.is_primed else "priming"
-            if scan.covers and scan.began is not None:
+            if scan.moved and scan.began is not None:
                 self.last_success = datetime.fromtimestamp(scan.began.wall, UTC)
                 self.subjects, self.items = len(scan.subjects), len(scan.seen)
             else:
                 # The window slid past the watermark during the scan: repeat it with a wider window.
                 self.pace.repeat_soon(anyio.current_time())
-        self._reports.record_recovery()
-        await self._report_end(scan, is_complete=is_deep or scan.covers)
+        await self._reports.send_recovery()
+        await self._report_end(scan, is_complete=scan.is_deep or scan.moved)
         if scan.missing:
             await self._look_up(scan)
         await self._prune()
 
+    def _drop(self, scan: Scan) -> None:
+        if scan.is_deep:
+            self._deep = None
+        else:
+            self._narrow = None
+
     async def _fail(self, scan: Scan, error: FreightExchangeError) -> None:
-        now = anyio.current_time()
         if not self.state.is_primed and not is_transient(error):
             # A wrong address is raised, so that it does not look like an outage.
             self.phase = "stopped"
             raise error
         scan.attempts += 1
-        is_deep = scan is self._deep
-        pause = self.pace.record_failure(now, error, is_deep=is_deep)
+        pause = self.pace.record_failure(anyio.current_time(), error, is_deep=scan.is_deep)
         if scan.walk.size > self._source.safe and scan.walk.number == 0:
             # Large pages may be too slow for the service or the network, until the next hourly scan.
             self._largest = max(self._source.safe, self._largest // 10)
-            scan.walk = self._passes(scan.tier, covers=scan.covers)
+            scan.walk = self._passes(scan.tier, is_deep=scan.is_deep)
         is_over = not scan.pages or scan.attempts >= _MOST_ATTEMPTS or scan.walk.broken or not is_transient(error)
         if is_over or isinstance(error, FeedProtocolError):
-            self._narrow = None if scan is self._narrow else self._narrow
-            self._deep = None if scan is self._deep else self._deep
+            self._drop(scan)
             await self._report_end(scan, is_complete=False, error=error)
         if self.state.stage != "new":
-            self.phase = self.phase if is_deep else "backing-off"
-        self._reports.record_error(error, pause)
-        await self._reports.send()
+            self.phase = self.phase if scan.is_deep else "backing-off"
+        await self._reports.send_error(error, pause)
 
     def _facts(self, scan: Scan) -> dict[str, Any]:
         """Return what all reports of a scan have. A listing without a window is always read completely."""
@@ -570,15 +542,8 @@ class Poller:
 
     async def _report_end(self, scan: Scan, *, is_complete: bool, error: FreightExchangeError | None = None) -> None:
         elapsed = anyio.current_time() - scan.started
-        ends: dict[str, Any] = {
-            "pages": scan.pages,
-            "rows": scan.rows,
-            "events": scan.events,
-            "elapsed": elapsed,
-            "error": error,
-        }
-        self._reports.add(ScanRecord(**self._facts(scan), **ends, complete=is_complete))
-        await self._reports.send()
+        ends: dict[str, Any] = {"pages": scan.pages, "rows": scan.rows, "events": scan.events, "elapsed": elapsed}
+        await self._reports.send(ScanRecord(**self._facts(scan), **ends, error=error, complete=is_complete))
 
     async def _report_progress(self, scan: Scan) -> None:
         now, facts = anyio.current_time(), self._facts(scan)
@@ -587,14 +552,11 @@ class Poller:
             self._logged = now
             _logger.info(
                 "the feed %r is reading what was updated in the last %d s: %d pages, %d records so far",
-                self._options.name,
-                scan.window,
-                scan.pages,
-                count,
-            )
+                self._options.name, scan.window, scan.pages, count,
+            )  # fmt: skip
         is_first = not self.state.is_primed
-        self._reports.add(ScanProgress(**facts, first=is_first, pages=scan.pages, requests=count, elapsed=elapsed))
-        await self._reports.send()
+        progress = ScanProgress(**facts, first=is_first, pages=scan.pages, requests=count, elapsed=elapsed)
+        await self._reports.send(progress)
 
     async def _prune(self) -> None:
         now, retention = self.time(), self._options.retention.total_seconds()
@@ -610,12 +572,13 @@ class Poller:
 
     # Absence
 
-    def _missing(self, db: Database, scan: Scan, since: float, now: float) -> list[Item]:
-        """Return the items updated after a time that a scan should have listed.
+    def _missing(self, db: Database, scan: Scan, now: float) -> list[Item]:
+        """Return the items that a scan should have listed.
 
         A listing that lacks much proves nothing for an hour: it may be a failed query, a cache or a stale replica. So
         does an empty narrow scan.
         """
+        since = now - scan.window + 1 if self._source.windowed else NEVER
         rows = [
             row
             for row in feeds.live_items(db, self._feed, since)
@@ -630,10 +593,10 @@ class Poller:
 
     async def _look_up(self, scan: Scan) -> None:
         """Look up the requests of missing items. A denial counts after a look-up has found something just listed."""
-        now, time = anyio.current_time(), self.time()
+        now, settled = anyio.current_time(), self.time() - self._allowance
         suspects: dict[int, list[Item]] = {}
         for row in scan.missing:
-            if row.last_seen <= time - self._allowance and self._excused.get(row.key, 0.0) <= time:
+            if row.last_seen <= settled:
                 suspects.setdefault(row.subject or 0, []).append(row)
         if not suspects or now < max(self._look_ups_due, self.pace.quiet_until):
             return
@@ -641,30 +604,26 @@ class Poller:
             if scan.listed is not None and not await self._is_trusted(scan):
                 return
             for subject, rows in [*suspects.items()][:_LOOK_UPS]:
-                found = await self._source.find(subject)
-                present = None if found is None else {
-                    one.key for record in found for one in self._source.sightings(record)
-                }  # fmt: skip
+                present = await self._find(subject)
                 await self._confirm(subject, rows, present, is_listed=subject in scan.subjects)
-                self._look_up_failures = 0
         except LoginRejectedError:
             self.phase = "stopped"
             raise
         except READ_ERRORS as error:
             # A failed look-up is no failure of the scan.
-            self._look_up_failures += 1
-            pause = min(_HOUR, self.pace.interval * 2.0 ** min(self._look_up_failures, _MOST_ATTEMPTS))
-            self._look_ups_due = anyio.current_time() + pause
+            self._look_ups_due = now + _DISTRUST
             if retry_delay(error) is not None:
                 self.pace.record_failure(anyio.current_time(), error)
-            _logger.debug(
-                "a look-up of the feed %r failed: %s; the next one in %.0f s", self._options.name, error, pause
-            )
+            _logger.debug("a look-up of the feed %r failed: %s", self._options.name, error)
+
+    async def _find(self, subject: int) -> set[str] | None:
+        """Return the keys of the items that a look-up shows; `None` if it cannot say."""
+        found = await self._source.find(subject)
+        return None if found is None else {one.key for record in found for one in self._source.sightings(record)}
 
     async def _is_trusted(self, scan: Scan) -> bool:
         assert scan.listed is not None
-        found = await self._source.find(scan.listed)
-        if found and any(one.key in scan.seen for record in found for one in self._source.sightings(record)):
+        if not scan.seen.isdisjoint(await self._find(scan.listed) or ()):
             return True
         self._look_ups_due = anyio.current_time() + _DISTRUST
         _logger.warning(
@@ -674,22 +633,21 @@ class Poller:
         return False
 
     async def _confirm(self, subject: int, rows: Sequence[Item], present: set[str] | None, *, is_listed: bool) -> None:
-        """Write the result of a look-up: what it denies is gone, and what it shows is not looked up for an hour."""
-        excused = [row for row in rows if present is None or row.key in present]
-        self._excused |= {row.key: self.time() + _HOUR for row in excused}
-        denied = {row.key: row for row in rows if present is not None and row.key not in present}
-        if not denied:
-            return
+        """Write the result of a look-up: what it denies is gone; what it shows is not missed until it is listed again.
+
+        A scan that lacked what a look-up shows has dated its update wrongly, by an earlier scan that missed it.
+        """
         read = self._clock.read()
         at = self.state.at(read)
         latest = datetime.fromtimestamp(read.wall, UTC)
+        last_seen = {row.key: row.last_seen for row in rows}
 
         def write(db: Database) -> int:
-            items = [
-                item
-                for item in feeds.items(db, self._feed, [*denied]).values()
-                if item.digest and item.last_seen == denied[item.key].last_seen
-            ]
+            known = feeds.items(db, self._feed, [*last_seen]).values()
+            current = [item for item in known if item.digest and item.last_seen == last_seen[item.key]]
+            found = [item for item in current if present is None or item.key in present]
+            feeds.touch_items(db, self._feed, [item._replace(updated_after=NEVER) for item in found])
+            items = [item for item in current if item not in found]
             expected = {item.key for item in items} if is_listed else self._source.leaves_only(items)
             last = max((item.last_seen for item in items), default=at)
             between = latest - timedelta(seconds=at - last + self._allowance), latest
@@ -699,3 +657,8 @@ class Poller:
 
         with anyio.CancelScope(shield=True):
             self.open_events += await self.hold(write)
+
+
+def _is_stale(item: Item, now: float) -> bool:
+    """Return whether an item without a change has to be written, since it was last seen long ago, or was missed."""
+    return item.last_seen < now - _HOUR or item.updated_after == NEVER

@@ -39,11 +39,6 @@ if TYPE_CHECKING:
     from freight_exchange.store.database import Database
     from freight_exchange.store.feeds import Item
 
-__all__ = [
-    "FIELDS", "Between", "Kind", "Offers", "Requests", "SelectedBids", "Sighting", "Source", "hash_of", "load_offer",
-    "unreadable_event",
-]  # fmt: skip
-
 Between = tuple[datetime | None, datetime]
 """Earliest and latest time of a change."""
 
@@ -63,14 +58,7 @@ _values = attrgetter(*FIELDS)
 
 @attrs.frozen(eq=False)
 class Sighting:
-    """Item as a page shows it.
-
-    Attributes:
-        key: Its key in the feed.
-        subject: Index of its request.
-        digest: Digest of the documented fields.
-        dump: Returns its record as bytes, which restore it.
-    """
+    """Item as a page shows it. The digest is of the documented fields; `dump` returns the record as bytes."""
 
     key: str
     subject: int
@@ -79,10 +67,7 @@ class Sighting:
 
 
 class Source:
-    """Listing of the service, as one feed reads it.
-
-    Args:
-        service: Access to the service, with a single attempt for each call.
+    """Listing of the service, as one feed reads it, with a single attempt for each call.
 
     Attributes:
         name: Name of the feed in the store of a bot.
@@ -171,10 +156,8 @@ class Source:
 
         Args:
             db: The database, to complete the record.
-            kind: The kind of the change.
             now: The record; for `gone`, as it was last seen.
             before: The record before, if the store still has it.
-            between: Earliest and latest time of the change.
             returned: Whether the item was reported as gone.
         """
         raise NotImplementedError
@@ -309,9 +292,7 @@ class Offers(Source):
 class SelectedBids(Source):
     """The account's selected bids: `selected`, once for each request (service document, 4.9).
 
-    Args:
-        service: As for other sources.
-        requests: The row of the feed of requests, whose records complete the bids, if there is one.
+    Records of the feed `requests` complete the bids, if there is one.
     """
 
     name = "selected"
@@ -344,7 +325,8 @@ class SelectedBids(Source):
         if kind not in ("first", "new"):
             return None
         bid = load_record(now, Bid)
-        known = None if self._requests is None else feeds.item(db, self._requests, str(bid.index))
+        key = str(bid.index)
+        known = None if self._requests is None else feeds.items(db, self._requests, [key]).get(key)
         if known is not None and known.record is not None:
             # The listing of bids lacks some fields of the freight.
             request = load_record(known.record, RateRequest)

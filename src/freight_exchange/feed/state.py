@@ -21,8 +21,6 @@ from freight_exchange.feed.events import Gap
 from freight_exchange.platform.clock import Reading, max_elapsed, rebased
 from freight_exchange.walk import REFUSALS, Down, Pass
 
-__all__ = ["LARGEST", "NARROW", "SCAN_TIME", "WIDEST", "Passes", "Snapshot", "State", "Tier", "Walk"]
-
 WIDEST: Final = int(validation.MAX_WINDOW.total_seconds())
 """Widest window that the service allows, in seconds (service document, 8)."""
 
@@ -32,17 +30,16 @@ SCAN_TIME: Final = 5.0
 LARGEST: Final = 1000
 """Rows of the largest page that is requested."""
 
-_MOST_PASSES: Final = 4
+MOST_PASSES: Final = 4
 _SHIFT: Final = 2
 """Known rows behind the last one of a snapshot that new rows at its beginning may have shifted there meanwhile."""
 
 
 @attrs.frozen
 class Tier:
-    """Depth of a scan.
+    """Depth of a scan, whose name is in hooks and in the status.
 
     Attributes:
-        name: Name in hooks and in the status.
         every: Seconds from one scan of the tier to the next.
         window: Least seconds that it looks back.
         past_end: Rows to look for behind the last one: the service may hide rows from the account.
@@ -147,7 +144,7 @@ class Snapshot:
     """Walk through a listing that is short most of the time: one page that has all rows, and a look behind its end.
 
     The first page has the documented size, which no service cuts. If it is full, the largest page may have all rows.
-    Then the places behind its last row are read in the documented size, until a page is empty. Rows that only these
+    Then the places behind its last row are read in the documented size, until two pages are empty. Rows that only these
     have, or too many, prove that the service cuts pages: then the listing `is_cut`, and `Passes` has to read it.
     """
 
@@ -157,7 +154,7 @@ class Snapshot:
         self.ended = self.is_cut = False
         self.broken = self.ignores_offset = False
         self.is_long = is_long
-        self._count = 0
+        self._count = self._empty = 0
         self._rows: set[Hashable] = set()
         self._before: Sequence[Hashable] | None = None
 
@@ -178,7 +175,9 @@ class Snapshot:
             is_again = bool(keys) and keys == self._before
             beyond = len(keys) - max(0, self._count - self.number * self._safe)
             self.is_cut = is_new or beyond > _SHIFT or (is_again and self.is_long)
-            self.ended = self.is_cut or is_again or not keys
+            # An empty reply may be a failure: behind a full page, a second one has to follow.
+            self._empty += not keys
+            self.ended = self.is_cut or is_again or self._empty > self.is_long
             self.number += 1
         self._before = keys
 
@@ -195,21 +194,18 @@ class Snapshot:
 class Passes:
     """Walk up and down through a listing until a pass finds no new row. What four passes miss, a deeper scan finds.
 
-    Args:
-        safe: Rows of a page that no service cuts.
-        largest: Rows of the largest page to request.
-        past_end: Rows to look for behind the last one.
-        most: Largest number of passes.
+    No service cuts pages of `safe` rows. The arguments are numbers of rows, but for the largest number of passes.
     """
 
     is_cut = False
 
-    def __init__(self, safe: int, largest: int, *, past_end: int, most: int = _MOST_PASSES) -> None:
+    def __init__(self, safe: int, largest: int, *, past_end: int, most: int = MOST_PASSES) -> None:
         self._safe, self._largest, self._past_end, self._most = safe, largest, past_end, most
         self._up = self._begin()
         self._walk: Pass | Down = self._up
         self._rows: set[Hashable] = set()
         self._news = self._passes = 0
+        self._refused = (-1, 0)
         self.ended = False
 
     def _begin(self) -> Pass:
@@ -245,6 +241,11 @@ class Passes:
 
     def refuse(self, status: int | None) -> bool:
         """Process a refusal in place of the page; return `False` if it is an error."""
+        at = self.number, self.size
+        if self._most == 1 and status in REFUSALS and self.number > 0 and at != self._refused:
+            # No second pass will notice a refusal that was an outage: the page is requested again.
+            self._refused = at
+            return True
         if self._walk.refuse(status) is None:
             return False
         self._turn()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeGuard
 
 import attrs
 
 from freight_exchange.base import Serializable
-from freight_exchange.feed.events import Gap, OfferEvent, RequestEvent, Unreadable, load_event, load_record
+from freight_exchange.feed.events import Gap, OfferEvent, RequestEvent, StoredEvent, Unreadable, load_event, load_record
 from freight_exchange.feed.sources import load_offer
 from freight_exchange.models import RateRequest
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from freight_exchange.filters import OfferFilter, RequestFilter
     from freight_exchange.store.feeds import EventRow, Item
-
-__all__ = ["Explanation", "FeedStatus", "OfferFeedStatus", "Phase", "explain_offer", "explain_request"]
 
 Phase = Literal["priming", "live", "catching-up", "backing-off", "draining", "stopped"]
 """State of a feed."""
@@ -108,29 +106,6 @@ class Explanation(Serializable):
         return self.sentence
 
 
-@attrs.frozen(kw_only=True)
-class _Found:
-    """Facts of the store about a request or an offer."""
-
-    index: int
-    what: str
-    item: Item | None
-    events: Sequence[EventRow]
-    to_utc: Callable[[float], datetime]
-
-    def explained(self, verdict: Verdict, why: str) -> Explanation:
-        item = self.item
-        return Explanation(
-            index=self.index,
-            verdict=verdict,
-            sentence=f"{self.what} {why}",
-            first_seen=None if item is None else self.to_utc(item.first_seen),
-            # A tombstone has no time at which the request was last seen.
-            last_seen=None if item is None or item.record is None else self.to_utc(item.last_seen),
-            events=tuple(event.kind for event in self.events),
-        )
-
-
 def explain_request(
     index: int,
     item: Item | None,
@@ -139,39 +114,20 @@ def explain_request(
     where: RequestFilter | None,
     unseen: str,
 ) -> Explanation:
-    """Explain why a request was delivered or not.
+    """Explain why a request was delivered or not, by its item and events in the store.
 
-    Args:
-        index: The request's identifier.
-        item: Its item in the store, if any.
-        events: Its events in the store.
-        to_utc: Converts a time on the feed's clock.
-        where: The feed's filter.
-        unseen: Explanation for a request that no scan has seen.
+    `to_utc` converts a time on the feed's clock; `unseen` is the explanation for a request that no scan has seen.
     """
-    found = _Found(index=index, what=f"request {index}", item=item, events=events, to_utc=to_utc)
-    if item is None and not any(event.kind == Unreadable.kind for event in events):
-        return found.explained("unseen", unseen)
-    for event in events:
-        read = None if event.acked else load_event(event.kind, event.payload)
-        if isinstance(read, RequestEvent) and (where is None or where.matches(read.request)):
-            return found.explained("waiting", f"is {event.kind}, and its event waits to be pulled or acknowledged")
-    if item is None or (events and events[-1].kind == Unreadable.kind):
-        return found.explained("unreadable", "is listed and cannot be read: an Unreadable event has the reason")
-    record = None if item.record is None else load_record(item.record, RateRequest)
-    excluded = None if where is None or record is None else where.excluded_by(record)
-    if excluded is not None:
-        return found.explained("excluded", f"is excluded by the filter: {excluded}")
-    if item.version == 0:
-        return found.explained(
-            "baseline", "was listed when the feed began, which delivers later ones only, and has not changed"
-        )
-    if not events:
-        kept = "requests" if record is None else "events"
-        return found.explained(
-            "handed-out", f"was handed out, or excluded by a filter, longer ago than {kept} are kept"
-        )
-    return found.explained("handed-out", f"was handed out and acknowledged: the last event was {events[-1].kind!r}")
+
+    def is_wanted(event: StoredEvent) -> bool:
+        return isinstance(event, RequestEvent) and (where is None or where.matches(event.request))
+
+    record = None if item is None or item.record is None else load_record(item.record, RateRequest)
+    reason = None if where is None or record is None else where.excluded_by(record)
+    excluded = None if reason is None else f": {reason}"
+    return _explain(
+        index, f"request {index}", item, events, to_utc, is_wanted=is_wanted, unseen=unseen, excluded=excluded
+    )
 
 
 def explain_offer(
@@ -183,24 +139,54 @@ def explain_offer(
     where: OfferFilter | None,
 ) -> Explanation:
     """Explain why an offer was delivered or not; the arguments are those of `explain_request`."""
-    read = [(event, load_event(event.kind, event.payload)) for event in events]
-    its = [(event, told) for event, told in read if isinstance(told, OfferEvent) and told.offer.id == offer]
-    found = _Found(
-        index=request,
-        what=f"offer {offer} on request {request}",
-        item=item,
-        events=[event for event, _ in its],
-        to_utc=to_utc,
-    )
-    if item is None:
-        return found.explained("unseen", "was in no scan: the service has not listed it, or it cannot be read")
-    waiting = [told for event, told in its if not event.acked]
-    wanted = [told for told in waiting if where is None or where.matches(told.offer, told.listing)]
-    if wanted:
-        return found.explained("waiting", f"is {wanted[0].kind}, and its event waits to be pulled or acknowledged")
-    if waiting or (where is not None and item.record is not None and not where.matches(*load_offer(item.record))):
-        return found.explained("excluded", "is left out by the filter")
-    state = "is listed" if item.digest else "is gone"
-    return found.explained(
-        "handed-out", f"{state}: its last event was acknowledged, or it is as it was when the feed began"
+
+    def is_its(event: StoredEvent) -> TypeGuard[OfferEvent]:
+        return isinstance(event, OfferEvent) and event.offer.id == offer
+
+    def is_wanted(event: StoredEvent) -> bool:
+        return is_its(event) and (where is None or where.matches(event.offer, event.listing))
+
+    its = [row for row in events if is_its(load_event(row.kind, row.payload))]
+    record = None if item is None else item.record
+    is_excluded = where is not None and record is not None and not where.matches(*load_offer(record))
+    unseen = "was in no scan: the service has not listed it, or it cannot be read"
+    what, excluded = f"offer {offer} on request {request}", "" if is_excluded else None
+    return _explain(request, what, item, its, to_utc, is_wanted=is_wanted, unseen=unseen, excluded=excluded)
+
+
+def _explain(
+    index: int,
+    what: str,
+    item: Item | None,
+    events: Sequence[EventRow],
+    to_utc: Callable[[float], datetime],
+    *,
+    is_wanted: Callable[[StoredEvent], bool],
+    unseen: str,
+    excluded: str | None,
+) -> Explanation:
+    verdict: Verdict
+    waiting = [one for one in events if not one.acked and is_wanted(load_event(one.kind, one.payload))]
+    if item is None and not any(event.kind == Unreadable.kind for event in events):
+        verdict, why = "unseen", unseen
+    elif waiting:
+        verdict, why = "waiting", f"is {waiting[0].kind}, and its event waits to be pulled or acknowledged"
+    elif item is None or (events and events[-1].kind == Unreadable.kind):
+        verdict, why = "unreadable", "is listed and cannot be read: an Unreadable event has the reason"
+    elif excluded is not None:
+        verdict, why = "excluded", f"is excluded by the filter{excluded}"
+    elif item.version == 0:
+        verdict, why = "baseline", "was listed when the feed began, which delivers later ones only, and has not changed"
+    elif not events:
+        verdict, why = "handed-out", "was handed out, or excluded by a filter, longer ago than events are kept"
+    else:
+        verdict, why = "handed-out", f"was handed out and acknowledged: the last event was {events[-1].kind!r}"
+    return Explanation(
+        index=index,
+        verdict=verdict,
+        sentence=f"{what} {why}",
+        first_seen=None if item is None else to_utc(item.first_seen),
+        # A tombstone has no time at which the request was last seen.
+        last_seen=None if item is None or item.record is None else to_utc(item.last_seen),
+        events=tuple(event.kind for event in events),
     )

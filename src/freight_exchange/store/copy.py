@@ -18,37 +18,30 @@ from freight_exchange.store.database import as_store
 from freight_exchange.store.errors import from_sqlite
 
 if TYPE_CHECKING:
-    from freight_exchange.store.database import Database
-
-__all__ = ["backup", "move"]
+    from freight_exchange.store.database import Database, SQLite
+    from freight_exchange.store.postgres import Postgres
 
 _BATCH: Final = 1000
 _FEEDS: Final = "SELECT id FROM feed WHERE binding = :binding"
 _HANDLERS: Final = "SELECT id FROM handler WHERE binding = :binding"
+_MARKS: Final = "SELECT 'pruned ' || id FROM feed WHERE binding = :binding"
 
 _TABLES: Final = {
-    "binding": ("id, url, account, name, created", "id = :binding", "id"),
-    "feed": ("id, binding, name, state, epoch", "binding = :binding", "id"),
+    "binding": ("id, url, account, name, created", "id = :binding"),
+    "feed": ("id, binding, name, state, epoch", "binding = :binding"),
     "item": (
-        "feed, key, subject, digest, record, version, first_seen, last_seen, scan, updated_after",
-        f"feed IN ({_FEEDS})",
-        "feed, key",
+        "feed, key, subject, digest, record, version, first_seen, last_seen, updated_after", f"feed IN ({_FEEDS})"
     ),
-    "event": ("id, feed, key, subject, kind, payload, at, acked", f"feed IN ({_FEEDS})", "id"),
-    "handler": ("id, binding, name, feed, cursor, at", "binding = :binding", "id"),
-    "delivery": (
-        "event, handler, subject, state, attempts, not_before, error, owner",
-        f"handler IN ({_HANDLERS})",
-        "event, handler",
-    ),
+    "event": ("id, feed, key, subject, kind, payload, at, acked", f"feed IN ({_FEEDS})"),
+    "handler": ("id, binding, name, feed, cursor, at", "binding = :binding"),
+    "delivery": ("event, handler, subject, state, attempts, not_before, error, owner", f"handler IN ({_HANDLERS})"),
     "effect": (
-        "id, binding, key, kind, subject, state, version, revision, event, payload, at, owner",
-        "binding = :binding",
-        "id",
+        "id, binding, key, kind, subject, state, version, revision, event, payload, at, owner", "binding = :binding"
     ),
-    "reading": ("binding, name, began, payload", "binding = :binding", "name"),
-}
-"""Columns, rows and order of each table that is moved. Replicas stay behind: none of them lives."""
+    "reading": ("binding, name, began, payload", "binding = :binding"),
+    "meta": ("key, value", f"key IN ({_MARKS} UNION ALL {_MARKS.replace('pruned', 'silent')})"),
+}  # fmt: skip
+"""Columns and rows of each table that is moved. Replicas stay behind: none of them lives."""
 
 _NUMBERED: Final = ("binding", "feed", "event", "handler", "effect")
 
@@ -99,19 +92,15 @@ async def move(
 def _mark(db: Database, place: str, name: str | None) -> int:
     db.run("SELECT value FROM meta WHERE key = 'schema_version' {LOCK}")
     binding = _choose(db, name)
-    running = db.run(
-        "SELECT holder FROM replica WHERE binding = :binding AND lease_until > {NOW}", binding=binding
-    ).fetchone()
+    sql = "SELECT holder FROM replica WHERE binding = :binding AND lease_until > {NOW}"
+    running = db.run(sql, binding=binding).fetchone()
     if running and db.dialect != "sqlite":
         raise StoreError(f"{running[0]} runs with {db.place}: stop all replicas of the bot first")
-    marked = db.run("SELECT value FROM meta WHERE key = :key", key=f"moved {binding}").fetchone()
+    key = f"moved {binding}"
+    marked = db.run("SELECT value FROM meta WHERE key = :key", key=key).fetchone()
     if marked and marked[0] != place:
         raise StoreError(f"{db.place} was moved into {marked[0]}")
-    db.run(
-        "INSERT INTO meta (key, value) VALUES (:key, :place) ON CONFLICT (key) DO NOTHING",
-        key=f"moved {binding}",
-        place=place,
-    )
+    db.run("INSERT INTO meta (key, value) VALUES (:key, :place) ON CONFLICT (key) DO NOTHING", key=key, place=place)
     return binding
 
 
@@ -130,18 +119,17 @@ def _unmark(db: Database, binding: int) -> None:
     db.run("DELETE FROM meta WHERE key = :key", key=f"moved {binding}")
 
 
-def _move(source: Database, target: Database, binding: int) -> dict[str, int]:
+def _move(source: SQLite | Postgres, target: SQLite | Postgres, binding: int) -> dict[str, int]:
     with source.transaction(), target.transaction():
         source.unlimited()
         target.unlimited()
-        (there,) = target.run("SELECT count(*) FROM binding").fetchone()
-        if there:
+        if target.run("SELECT 1 FROM binding").fetchone() is not None:
             # The commit of an earlier call, whose reply was lost.
             counts, digest = _digest(source, binding)
             if _digest(target, binding) == (counts, digest):
                 return counts
             raise StoreError(f"{target.place} has another bot already: give an empty one")
-        for table, (columns, _, _) in _TABLES.items():
+        for table, (columns, _) in _TABLES.items():
             names = columns.split(", ")
             insert = f"INSERT INTO {table} ({columns}) VALUES ({', '.join(f':{name}' for name in names)})"
             for rows in _batches(source, table, binding):
@@ -154,8 +142,8 @@ def _move(source: Database, target: Database, binding: int) -> dict[str, int]:
 
 
 def _batches(db: Database, table: str, binding: int) -> Iterator[Sequence[Any]]:
-    columns, condition, order = _TABLES[table]
-    cursor = db.run(f"SELECT {columns} FROM {table} WHERE {condition} ORDER BY {order}", binding=binding)
+    columns, condition = _TABLES[table]
+    cursor = db.run(f"SELECT {columns} FROM {table} WHERE {condition}", binding=binding)
     while rows := cursor.fetchmany(_BATCH):
         yield rows
 
@@ -163,7 +151,7 @@ def _batches(db: Database, table: str, binding: int) -> Iterator[Sequence[Any]]:
 def _digest(db: Database, binding: int) -> tuple[dict[str, int], str]:
     """Return the number of rows of each table, and a digest of all rows in any order."""
     counts, total = {}, 0
-    for table, (columns, _, _) in _TABLES.items():
+    for table, (columns, _) in _TABLES.items():
         names = columns.split(", ")
         counts[table] = 0
         for rows in _batches(db, table, binding):
@@ -171,6 +159,7 @@ def _digest(db: Database, binding: int) -> tuple[dict[str, int], str]:
             for row in rows:
                 text = repr((table, _typed(names, row))).encode("utf-8", "surrogatepass")
                 total += int.from_bytes(hashlib.sha256(text).digest(), "big")
+    del counts["meta"]
     return counts, f"{total:x}"
 
 

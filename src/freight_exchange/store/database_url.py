@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final, TypeGuard, TypeVar
 
-__all__ = ["DatabaseAddress", "is_database", "masked"]
-
 T = TypeVar("T")
 
 _URL: Final = re.compile(

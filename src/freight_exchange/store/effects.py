@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from freight_exchange.store.fleet import ABANDONED
+
 if TYPE_CHECKING:
     from freight_exchange.store.database import Database
-
-__all__ = [
-    "OPEN", "Effect", "Readings", "begin", "counts", "find", "finish", "has_read", "is_claimed", "latest_event",
-    "lock_subject", "of_kind", "of_subject", "open_effects", "prices", "readings", "record_reading", "release",
-    "require_reading", "take_parked", "time_of_event",
-]  # fmt: skip
 
 OPEN: Final = ("sending", "unknown", "parked")
 """States in which the service may or may not have the effect: being sent; in doubt; in doubt until a person decides.
@@ -39,7 +35,6 @@ class Effect:
         key: Identity in the ledger: a key has at most one effect.
         kind: `offer`, `approval`, `decline` or `publication`.
         subject: Index of the request, which has at most one open effect; `None` for a publication.
-        state: One of `OPEN`, or `confirmed`, `refused`, `absent`.
         version: Number of its sends.
         revision: Number of the price among the offers on the request.
         event: Number of the event that orders it.
@@ -140,12 +135,7 @@ def lock_subject(db: Database, binding: int, subject: int) -> None:
 
 def take_parked(db: Database, binding: int, me: int) -> None:
     """Take over the parked effects of ended replicas."""
-    db.run(
-        "UPDATE effect SET owner = :me WHERE binding = :binding AND state = 'parked' AND NOT EXISTS"
-        " (SELECT 1 FROM replica WHERE replica.id = effect.owner AND lease_until > 0)",
-        binding=binding,
-        me=me,
-    )
+    db.run(f"UPDATE effect SET owner = :me WHERE {ABANDONED} AND state = 'parked'", binding=binding, me=me)
 
 
 def _values(effect: Effect) -> dict[str, Any]:
@@ -161,28 +151,16 @@ def begin(db: Database, binding: int, effect: Effect, *, replaces: Effect | None
         The effect with its number; `None` if another process has begun one with this key or on this request.
     """
     if replaces is None:
-        row = db.run(
-            "INSERT INTO effect (binding, key, kind, subject, state, version, revision, event, payload, at, owner)"
-            " VALUES (:binding, :key, :kind, :subject, :state, 1, :revision, :event, :payload, :at, :owner)"
-            " ON CONFLICT DO NOTHING RETURNING id, version",
-            binding=binding,
-            key=effect.key,
-            kind=effect.kind,
-            subject=effect.subject,
-            revision=effect.revision,
-            owner=effect.owner,
-            **_values(effect),
-        ).fetchone()
+        sql = """INSERT INTO effect (binding, key, kind, subject, state, version, revision, event, payload, at, owner)
+            VALUES (:binding, :key, :kind, :subject, :state, 1, :revision, :event, :payload, :at, :owner)
+            ON CONFLICT DO NOTHING RETURNING id, version"""
+        names = ("key", "kind", "subject", "revision", "owner")
+        own = {"binding": binding, **{name: getattr(effect, name) for name in names}}
     else:
-        row = db.run(
-            "UPDATE effect SET state = :state, version = version + 1, event = :event, payload = :payload, at = :at,"
-            " owner = :owner WHERE id = :id AND version = :version AND state = :before RETURNING id, version",
-            id=replaces.id,
-            version=replaces.version,
-            before=replaces.state,
-            owner=effect.owner,
-            **_values(effect),
-        ).fetchone()
+        sql = """UPDATE effect SET state = :state, version = version + 1, event = :event, payload = :payload, at = :at,
+            owner = :owner WHERE id = :id AND version = :version AND state = :before RETURNING id, version"""
+        own = {"id": replaces.id, "version": replaces.version, "before": replaces.state, "owner": effect.owner}
+    row = db.run(sql, **own, **_values(effect)).fetchone()
     return None if row is None else attrs.evolve(effect, id=row[0], version=row[1])
 
 
@@ -191,17 +169,11 @@ def finish(db: Database, effect: Effect, *, replaces: Sequence[str], owner: int 
 
     No lease is needed: an answer is a fact.
     """
-    done = db.run(
-        "UPDATE effect SET state = :state, payload = :payload, at = :at, event = :event, owner = :new WHERE id = :id"
-        f" AND version = :version AND state IN ({', '.join(map(repr, replaces))})"
-        f"{'' if owner is None else ' AND owner = :owner'}",
-        id=effect.id,
-        version=effect.version,
-        new=effect.owner if effect.is_open else None,
-        **_values(effect),
-        **({} if owner is None else {"owner": owner}),
-    )
-    return bool(done.rowcount == 1)
+    sql = f"""UPDATE effect SET state = :state, payload = :payload, at = :at, event = :event, owner = :new
+        WHERE id = :id AND version = :version AND state IN ({", ".join(map(repr, replaces))})
+        {"" if owner is None else "AND owner = :owner"}"""
+    own = {"id": effect.id, "version": effect.version, "new": effect.owner if effect.is_open else None, "owner": owner}
+    return bool(db.run(sql, **own, **_values(effect)).rowcount == 1)
 
 
 def release(db: Database, binding: int, effect: Effect, *, error: str, now: float) -> bool | None:
@@ -211,28 +183,17 @@ def release(db: Database, binding: int, effect: Effect, *, error: str, now: floa
         Whether the delivery that made the effect is called again; `None` if another one waits and may do the same.
     """
     db.wake("work")
-    own = {"event": effect.facts.get("delivery"), "handler": effect.facts.get("handler")}
-    waiting = db.run(
-        "UPDATE delivery SET not_before = :now WHERE state = 'ready' AND subject = :subject AND error = :error"
-        " AND handler IN (SELECT id FROM handler WHERE binding = :binding) RETURNING event",
-        now=now,
-        subject=effect.subject,
-        error=error,
-        binding=binding,
-    ).fetchall()
+    own = {"event": effect.facts.get("delivery"), "handler": effect.facts.get("handler"), "now": now}
+    sql = """UPDATE delivery SET not_before = :now WHERE state = 'ready' AND subject = :subject AND error = :error
+        AND handler IN (SELECT id FROM handler WHERE binding = :binding) RETURNING event"""
+    waiting = db.run(sql, now=now, subject=effect.subject, error=error, binding=binding).fetchall()
     if effect.state == "absent":
-        db.run(
-            "UPDATE delivery SET state = 'ready', attempts = 0, owner = NULL, not_before = :now"
-            " WHERE event = :event AND handler = :handler AND state = 'dead'",
-            now=now,
-            **own,
-        )
-    alive = db.run(
-        "UPDATE delivery SET not_before = CASE WHEN state = 'ready' THEN :now ELSE not_before END"
-        " WHERE event = :event AND handler = :handler AND state IN ('ready', 'claimed')",
-        now=now,
-        **own,
-    ).rowcount
+        sql = """UPDATE delivery SET state = 'ready', attempts = 0, owner = NULL, not_before = :now
+            WHERE event = :event AND handler = :handler AND state = 'dead'"""
+        db.run(sql, **own)
+    sql = """UPDATE delivery SET not_before = CASE WHEN state = 'ready' THEN :now ELSE not_before END
+        WHERE event = :event AND handler = :handler AND state IN ('ready', 'claimed')"""
+    alive = db.run(sql, **own).rowcount
     return True if alive else None if waiting else False
 
 
@@ -270,11 +231,6 @@ def has_read(db: Database, binding: int) -> bool:
 
 
 def _put_reading(db: Database, binding: int, name: str, began: float, payload: bytes) -> None:
-    db.run(
-        "INSERT INTO reading (binding, name, began, payload) VALUES (:binding, :name, :began, :payload)"
-        " ON CONFLICT (binding, name) DO UPDATE SET began = excluded.began, payload = excluded.payload",
-        binding=binding,
-        name=name,
-        began=began,
-        payload=payload,
-    )
+    sql = """INSERT INTO reading (binding, name, began, payload) VALUES (:binding, :name, :began, :payload)
+        ON CONFLICT (binding, name) DO UPDATE SET began = excluded.began, payload = excluded.payload"""
+    db.run(sql, binding=binding, name=name, began=began, payload=payload)

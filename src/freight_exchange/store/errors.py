@@ -9,16 +9,6 @@ from typing import Final
 
 from freight_exchange.errors import FencedError, HeldError, StoreError
 
-__all__ = [
-    "ConflictError",
-    "HeldHereError",
-    "LockedError",
-    "RestoredError",
-    "StoreRefusedError",
-    "damage",
-    "from_sqlite",
-]
-
 
 class ConflictError(StoreError):
     """A write met writes of other replicas again and again. Nothing was written; the call may be repeated."""

@@ -8,20 +8,14 @@ Item times are on the feed's own clock, event times on the store's.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from freight_exchange.errors import FencedError
-from freight_exchange.store import fleet
 
 if TYPE_CHECKING:
     from freight_exchange.store.database import Database
-
-__all__ = [
-    "EventRow", "Item", "NewEvent", "acknowledge", "add_events", "count_open", "events_after",
-    "find_feed", "history", "hold", "item", "items", "live_items", "load_state", "owner_of", "prune", "put_items",
-    "put_state", "take", "touch_items",
-]  # fmt: skip
 
 _PRUNED_AT_A_TIME: Final = 5000
 
@@ -37,7 +31,6 @@ class Item(NamedTuple):
         version: Number of its events; 0 for one that was there before the feed.
         first_seen: When a scan first listed it.
         last_seen: When a scan last listed it, or a look-up denied it.
-        scan: Unused.
         updated_after: Time after which it was last updated, at the earliest.
     """
 
@@ -48,7 +41,6 @@ class Item(NamedTuple):
     version: int
     first_seen: float
     last_seen: float
-    scan: int
     updated_after: float
 
 
@@ -65,8 +57,10 @@ class EventRow(NamedTuple):
     """Event in the store."""
 
     id: int
+    subject: int | None
     kind: str
     payload: bytes
+    at: float
     acked: bool
 
 
@@ -78,8 +72,7 @@ _TOUCH_ITEM: Final = """UPDATE item SET last_seen = :last_seen, updated_after = 
     WHERE feed = :feed AND key = :key"""
 _ADD_EVENT: Final = """INSERT INTO event (feed, key, subject, kind, payload, at)
     VALUES (:feed, :key, :subject, :kind, :payload, :at) ON CONFLICT (feed, key) DO NOTHING"""
-_HOLD: Final = """UPDATE feed SET lease_until = {NOW} + :lease
-    WHERE id = :feed AND owner = :me AND epoch = :epoch"""
+_HOLD: Final = "UPDATE feed SET lease_until = {NOW} + :lease WHERE id = :feed AND owner = :me AND epoch = :epoch"
 
 
 # The feed
@@ -87,18 +80,10 @@ _HOLD: Final = """UPDATE feed SET lease_until = {NOW} + :lease
 
 def find_feed(db: Database, binding: int, name: str) -> int:
     """Return the row of a feed; insert it if it is new."""
-    select = "SELECT id FROM feed WHERE binding = :binding AND name = :name"
-    row = db.run(select, binding=binding, name=name).fetchone()
-    if row is None:
-        db.run("INSERT INTO feed (binding, name) VALUES (:binding, :name)", binding=binding, name=name)
-        row = db.run(select, binding=binding, name=name).fetchone()
-    return int(row[0])
-
-
-def take(db: Database, me: int, feed: int, lease: float) -> int | None:
-    """Take the right to scan a feed for a reader without a bot, which does not beat; return its epoch, or `None`."""
-    fleet.beat(db, me)
-    return fleet.take_feed(db, me, feed, lease=lease)
+    sql = "INSERT INTO feed (binding, name) VALUES (:binding, :name) ON CONFLICT (binding, name) DO NOTHING"
+    db.run(sql, binding=binding, name=name)
+    sql = "SELECT id FROM feed WHERE binding = :binding AND name = :name"
+    return int(db.run(sql, binding=binding, name=name).fetchone()[0])
 
 
 def hold(db: Database, me: int, feed: int, epoch: int, lease: float) -> None:
@@ -111,13 +96,16 @@ def hold(db: Database, me: int, feed: int, epoch: int, lease: float) -> None:
         raise FencedError(f"the lease of this feed in {db.place} is over: another process reads it")
 
 
-def owner_of(db: Database, feed: int) -> tuple[int, str]:
-    """Return the replica that scans a feed, and a description of its process."""
-    row = db.run(
-        "SELECT replica.id, replica.holder FROM feed JOIN replica ON replica.id = feed.owner WHERE feed.id = :feed",
-        feed=feed,
-    ).fetchone()
-    return (0, "another process") if row is None else (int(row[0]), str(row[1]))
+def lock(db: Database, feed: int) -> None:
+    """Lock the feed until the commit, without its lease: the ids of its events follow the commits."""
+    db.run("UPDATE feed SET epoch = epoch WHERE id = :feed", feed=feed)
+
+
+def holder_of(db: Database, feed: int) -> str:
+    """Return a description of the process that scans a feed."""
+    sql = "SELECT holder FROM feed JOIN replica ON replica.id = feed.owner WHERE feed.id = :feed"
+    row = db.run(sql, feed=feed).fetchone()
+    return "another process" if row is None else str(row[0])
 
 
 def load_state(db: Database, feed: int) -> str | None:
@@ -140,20 +128,11 @@ def items(db: Database, feed: int, keys: Sequence[str]) -> dict[str, Item]:
     return {row[0]: _item(row) for row in rows}
 
 
-def item(db: Database, feed: int, key: str) -> Item | None:
-    """Return the item with this key."""
-    return items(db, feed, [key]).get(key)
-
-
 def live_items(db: Database, feed: int, updated_after: float) -> list[Item]:
     """Return the items, without their records, that were last updated after a time and are not told as gone."""
     columns = _COLUMNS.replace("record", "NULL")
-    rows = db.run(
-        f"SELECT {columns} FROM item WHERE feed = :feed AND updated_after >= :after AND record IS NOT NULL",
-        feed=feed,
-        after=updated_after,
-    )
-    return [item for item in map(_item, rows) if item.digest]
+    sql = f"SELECT {columns} FROM item WHERE feed = :feed AND updated_after > :after AND record IS NOT NULL"
+    return [item for item in map(_item, db.run(sql, feed=feed, after=updated_after)) if item.digest]
 
 
 def put_items(db: Database, feed: int, rows: Sequence[Item]) -> None:
@@ -163,13 +142,8 @@ def put_items(db: Database, feed: int, rows: Sequence[Item]) -> None:
 
 def touch_items(db: Database, feed: int, rows: Sequence[Item]) -> None:
     """Record when items without a change were last seen."""
-    db.many(
-        _TOUCH_ITEM,
-        [
-            {"feed": feed, "key": row.key, "last_seen": row.last_seen, "updated_after": row.updated_after}
-            for row in rows
-        ],
-    )
+    names = ("key", "last_seen", "updated_after")
+    db.many(_TOUCH_ITEM, [{"feed": feed, **{name: getattr(row, name) for name in names}} for row in rows])
 
 
 def _item(row: Sequence[object]) -> Item:
@@ -184,29 +158,30 @@ def add_events(db: Database, feed: int, events: Sequence[NewEvent]) -> int:
     """Add events, without those that are there already, and return how many are new. The feed is held."""
     if not events:
         return 0
-    added = db.many(_ADD_EVENT, [{"feed": feed, "at": db.now, **event._asdict()} for event in events])
     db.wake("feed")
-    return added
+    return db.many(_ADD_EVENT, [{"feed": feed, "at": db.now, **event._asdict()} for event in events])
 
 
-def events_after(db: Database, feed: int, after: int, limit: int, kind: str | None = None) -> list[EventRow]:
-    """Return unacknowledged events in their order, of all kinds or of one."""
-    rows = db.run(
-        "SELECT id, kind, payload, acked FROM event WHERE feed = :feed AND id > :after AND NOT acked"
-        + (" AND kind = :kind" if kind else "")
-        + " ORDER BY id LIMIT :limit",
-        feed=feed,
-        after=after,
-        limit=limit,
-        **({"kind": kind} if kind else {}),
-    )
-    return [EventRow(*row) for row in rows]
+def select_events(db: Database, condition: str, join: str = "", limit: int = 500, **values: Any) -> list[EventRow]:
+    """Return events on a condition, in their order."""
+    columns = ", ".join(f"event.{name}" for name in EventRow._fields)
+    sql = f"SELECT {columns} FROM event {join} WHERE {condition} ORDER BY event.id LIMIT :limit"
+    return [EventRow(*row)._replace(payload=bytes(row[3])) for row in db.run(sql, limit=limit, **values)]
+
+
+def events_after(db: Database, feed: int, after: int, limit: int) -> list[EventRow]:
+    """Return unacknowledged events."""
+    return select_events(db, "feed = :feed AND id > :after AND NOT acked", limit=limit, feed=feed, after=after)
+
+
+def gaps(db: Database, feed: int) -> list[EventRow]:
+    """Return the unacknowledged gaps."""
+    return select_events(db, "feed = :feed AND kind = 'gap' AND NOT acked", feed=feed)
 
 
 def count_open(db: Database, feed: int) -> int:
     """Return the number of unacknowledged events."""
-    row = db.run("SELECT count(*) FROM event WHERE feed = :feed AND NOT acked", feed=feed).fetchone()
-    return int(row[0])
+    return int(db.run("SELECT count(*) FROM event WHERE feed = :feed AND NOT acked", feed=feed).fetchone()[0])
 
 
 def acknowledge(db: Database, feed: int, ids: Sequence[int]) -> int:
@@ -216,41 +191,40 @@ def acknowledge(db: Database, feed: int, ids: Sequence[int]) -> int:
 
 
 def prune(db: Database, feed: int, *, items_before: float, retention: float, acked_only: bool) -> bool:
-    """Delete a part of the old events and records, and return whether more are due.
+    """Delete a part of the old events and records, and return whether more are due. The feed is held.
 
     Args:
-        db: The database, with the feed held.
-        feed: The feed.
         items_before: Items that were last seen before this time lose their record, and keep their digest.
         retention: Age of events in seconds. Those with an open delivery stay.
         acked_only: Whether unacknowledged events stay too: a reader still has to get them.
     """
-    records = db.run(
-        "UPDATE item SET record = NULL WHERE feed = :feed AND key IN (SELECT key FROM item"
-        " WHERE feed = :feed AND record IS NOT NULL AND last_seen < :before LIMIT :limit)",
-        feed=feed,
-        before=items_before,
-        limit=_PRUNED_AT_A_TIME,
-    ).rowcount
-    events = db.run(
-        "DELETE FROM event WHERE id IN (SELECT id FROM event WHERE feed = :feed AND at < :before"
-        + (" AND acked" if acked_only else "")
-        + " AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.event = event.id AND state <> 'done')"
-        " ORDER BY id LIMIT :limit)",
-        feed=feed,
-        before=db.now - retention,
-        limit=_PRUNED_AT_A_TIME,
-    ).rowcount
+    sql = """UPDATE item SET record = NULL WHERE feed = :feed AND key IN (SELECT key FROM item
+        WHERE feed = :feed AND record IS NOT NULL AND last_seen < :before LIMIT :limit)"""
+    records = db.run(sql, feed=feed, before=items_before, limit=_PRUNED_AT_A_TIME).rowcount
+    sql = f"""DELETE FROM event WHERE id IN (SELECT id FROM event
+        WHERE feed = :feed AND at < :before {"AND acked" if acked_only else ""}
+            AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.event = event.id AND state <> 'done')
+        ORDER BY id LIMIT :limit) RETURNING id, at"""
+    events = db.run(sql, feed=feed, before=db.now - retention, limit=_PRUNED_AT_A_TIME).fetchall()
     if events:
-        db.run(
-            "DELETE FROM delivery WHERE state = 'done' AND NOT EXISTS (SELECT 1 FROM event WHERE id = delivery.event)"
-        )
-    return bool(max(records, events) == _PRUNED_AT_A_TIME)
+        sql = "DELETE FROM delivery WHERE state = 'done' AND NOT EXISTS (SELECT 1 FROM event WHERE id = delivery.event)"
+        db.run(sql)
+        # A handler whose cursor is behind it has missed events.
+        sql = """INSERT INTO meta (key, value) VALUES (:key, :value)
+            ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
+        db.run(sql, key=f"pruned {feed}", value=json.dumps([*max(events)]))
+    return bool(max(records, len(events)) == _PRUNED_AT_A_TIME)
+
+
+def last_pruned(db: Database, feed: int) -> tuple[int, float]:
+    """Return the number and the time of the last event that was deleted; zeros without any."""
+    row = db.run("SELECT value FROM meta WHERE key = :key", key=f"pruned {feed}").fetchone()
+    number, at = (0, 0.0) if row is None else json.loads(row[0])
+    return number, at
 
 
 def history(db: Database, feed: int, subject: int) -> tuple[dict[str, Item], list[EventRow]]:
     """Return the items of a request by their keys, and its events that the store still has, oldest first."""
-    where = "WHERE feed = :feed AND subject = :subject"
-    found = db.run(f"SELECT {_COLUMNS} FROM item {where}", feed=feed, subject=subject)
-    events = db.run(f"SELECT id, kind, payload, acked FROM event {where} ORDER BY id", feed=feed, subject=subject)
-    return {row[0]: _item(row) for row in found}, [EventRow(*row) for row in events]
+    where = "feed = :feed AND subject = :subject"
+    found = db.run(f"SELECT {_COLUMNS} FROM item WHERE {where}", feed=feed, subject=subject)
+    return {row[0]: _item(row) for row in found}, select_events(db, where, limit=10_000, feed=feed, subject=subject)

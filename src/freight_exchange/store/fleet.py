@@ -39,11 +39,6 @@ from freight_exchange.store.schema import FEEDS
 if TYPE_CHECKING:
     from freight_exchange.store.database import Database
 
-__all__ = [
-    "LEASE", "LIVING", "ORPHAN_AGE", "Adopted", "Binding", "Joined", "adopt", "beat", "describe_process", "drop_feed",
-    "join", "leave", "note_write", "take_feed",
-]  # fmt: skip
-
 LEASE: Final = 15.0
 """Seconds for which a replica that no longer answers keeps its work. It beats every third of that."""
 
@@ -53,6 +48,10 @@ time-out of 10 s) x 1.01."""
 
 LIVING: Final = "EXISTS (SELECT 1 FROM replica WHERE id = :me AND lease_until > {NOW})"
 """Condition that replica `:me` lives."""
+
+ABANDONED: Final = """binding = :binding AND NOT EXISTS
+    (SELECT 1 FROM replica WHERE replica.id = effect.owner AND lease_until > 0)"""
+"""Condition that the owner of an effect has ended."""
 
 _DELAY: Final = (
     "(CASE WHEN attempts > 9 THEN 300 ELSE 1 << (attempts - 1) END) * (0.5 + (event * 7 + handler * 3) % 16 / 32.0)"
@@ -69,13 +68,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 @attrs.frozen
 class Binding:
-    """The service, account and name to which the state of a bot or a feed belongs.
-
-    Attributes:
-        url: The service's API root.
-        account: The email of the account.
-        name: The name of the bot or feed.
-    """
+    """The service's API root, the account's email, and the name of the bot to which a state belongs."""
 
     url: str
     account: str
@@ -84,12 +77,9 @@ class Binding:
 
 @attrs.frozen(kw_only=True)
 class Joined:
-    """A replica's place.
+    """A replica's place: its id, the row of its binding, and the rows of the binding's feeds by name.
 
     Attributes:
-        me: Its id.
-        binding: The row of its binding.
-        feeds: The rows of the binding's feeds, by name.
         is_alone: No other replica lives.
         is_restored: The database lacks commits of this process: an earlier copy was put back.
     """
@@ -127,8 +117,6 @@ def join(db: Database, binding: Binding, holder: str, lease: float, *, before: i
     """Insert this replica under a new id, and its binding with its feeds if they are new.
 
     Args:
-        db: The database.
-        binding: The service, account and name.
         holder: Description of this process.
         lease: Seconds until other replicas may adopt its work.
         before: The id that this process had before, or 0. If that replica lives, it is the result.
@@ -155,28 +143,20 @@ def join(db: Database, binding: Binding, holder: str, lease: float, *, before: i
     if old is not None and is_mine and old[0] != row:
         raise StoreError(f"{db.place} is open for another bot in this process: use one Store object for each")
     me = before if is_mine else 1 + secrets.randbelow(2**63 - 1)
-    others = db.run(
-        "SELECT count(*) FROM replica WHERE binding = :binding AND id <> :me AND lease_until > {NOW}",
-        binding=row,
-        me=me,
-    ).fetchone()
-    db.run(
-        "DELETE FROM replica WHERE lease_until = 0 AND joined < :joined AND NOT EXISTS"
-        " (SELECT 1 FROM effect WHERE owner = replica.id AND state IN ('sending', 'unknown'))",
-        joined=db.now - _KEPT,
-    )
-    if not is_mine:
-        db.run(
-            "INSERT INTO replica (id, binding, holder, joined, lease, lease_until)"
-            " VALUES (:me, :binding, :holder, :joined, :lease, {NOW} + :lease)",
-            me=me,
-            binding=row,
-            holder=holder,
-            joined=db.now,
-            lease=_FOREVER if is_file else lease,
-        )
+    others = "SELECT count(*) FROM replica WHERE binding = :binding AND id <> :me AND lease_until > {NOW}"
+    is_alone = not db.run(others, binding=row, me=me).fetchone()[0]
+    sql = """DELETE FROM replica WHERE lease_until = 0 AND joined < :joined AND NOT EXISTS
+        (SELECT 1 FROM effect WHERE owner = replica.id AND state IN ('sending', 'unknown'))"""
+    db.run(sql, joined=db.now - _KEPT)
+    if is_mine:
+        beat(db, me)
+    else:
+        lease = _FOREVER if is_file else lease
+        sql = """INSERT INTO replica (id, binding, holder, joined, lease, lease_until)
+            VALUES (:me, :binding, :holder, :joined, :lease, {NOW} + :lease)"""
+        db.run(sql, me=me, binding=row, holder=holder, joined=db.now, lease=lease)
     feeds = dict(db.run("SELECT name, id FROM feed WHERE binding = :binding", binding=row).fetchall())
-    return Joined(me=me, binding=row, feeds=feeds, is_alone=not others[0], is_restored=is_restored)
+    return Joined(me=me, binding=row, feeds=feeds, is_alone=is_alone, is_restored=is_restored)
 
 
 def beat(db: Database, me: int) -> None:
@@ -185,10 +165,8 @@ def beat(db: Database, me: int) -> None:
     Raises:
         FencedError: Another replica has ended it: join again.
     """
-    renewed = db.run(
-        "UPDATE replica SET lease_until = {NOW} + lease WHERE id = :me AND lease_until > 0", me=me
-    ).rowcount
-    if not renewed:
+    sql = "UPDATE replica SET lease_until = {NOW} + lease WHERE id = :me AND lease_until > 0"
+    if not db.run(sql, me=me).rowcount:
         raise _fenced(db, me)
 
 
@@ -208,31 +186,17 @@ def adopt(db: Database, me: int) -> Adopted:
     if db.run("SELECT id FROM binding WHERE id = :binding {SKIP}", binding=binding).fetchone() is None:
         return Adopted()
     # Locks the rows: what an ended replica has begun is committed, or will find that it has ended.
-    db.run(
-        "UPDATE replica SET lease_until = 0 WHERE binding = :binding AND id <> :me AND lease_until > 0"
-        " AND lease_until <= {NOW}",
-        binding=binding,
-        me=me,
-    )
-    freed = db.run(
-        f"UPDATE delivery SET state = 'ready', owner = NULL, not_before = :now + {_DELAY} WHERE state = 'claimed'"
-        " AND NOT EXISTS (SELECT 1 FROM replica WHERE replica.id = delivery.owner AND lease_until > 0)"
-        " AND handler IN (SELECT id FROM handler WHERE binding = :binding)",
-        binding=binding,
-        now=db.now,
-    ).rowcount
-    effects = db.run(
-        "UPDATE effect SET owner = :me WHERE binding = :binding AND state IN ('sending', 'unknown') AND NOT EXISTS"
-        " (SELECT 1 FROM replica WHERE replica.id = effect.owner AND lease_until > 0) RETURNING id",
-        binding=binding,
-        me=me,
-    ).fetchall()
-    orphans = db.run(
-        "SELECT id FROM effect WHERE binding = :binding AND state = 'sending' AND owner = :me AND at < :at",
-        binding=binding,
-        me=me,
-        at=db.now - ORPHAN_AGE,
-    ).fetchall()
+    sql = """UPDATE replica SET lease_until = 0
+        WHERE binding = :binding AND id <> :me AND lease_until > 0 AND lease_until <= {NOW}"""
+    db.run(sql, binding=binding, me=me)
+    sql = f"""UPDATE delivery SET state = 'ready', owner = NULL, not_before = :now + {_DELAY} WHERE state = 'claimed'
+        AND NOT EXISTS (SELECT 1 FROM replica WHERE replica.id = delivery.owner AND lease_until > 0)
+        AND handler IN (SELECT id FROM handler WHERE binding = :binding)"""
+    freed = db.run(sql, binding=binding, now=db.now).rowcount
+    sql = f"UPDATE effect SET owner = :me WHERE {ABANDONED} AND state IN ('sending', 'unknown') RETURNING id"
+    effects = db.run(sql, binding=binding, me=me).fetchall()
+    sql = "SELECT id FROM effect WHERE binding = :binding AND state = 'sending' AND owner = :me AND at < :at"
+    orphans = db.run(sql, binding=binding, me=me, at=db.now - ORPHAN_AGE).fetchall()
     if freed:
         db.wake("work")
     found = tuple(sorted(id for (id,) in effects))
@@ -242,32 +206,20 @@ def adopt(db: Database, me: int) -> Adopted:
 def take_feed(db: Database, me: int, feed: int, *, lease: float = LEASE) -> int | None:
     """Take the right to scan a feed, unless another scan has it; return its epoch, or `None`.
 
-    Each page's transaction begins with the fence, which extends the lease and locks the row, and raises `FencedError`
-    if it changes no row:
-
-        UPDATE feed SET lease_until = {NOW} + :lease WHERE id = :feed AND owner = :me AND epoch = :epoch
-
-    Nothing else extends it, so give a lease longer than the pause between two scans.
+    `feeds.hold` extends the lease with each page. Nothing else does, so give one longer than the pause between scans.
     """
-    taken = db.run(
-        "UPDATE feed SET owner = :me, epoch = epoch + 1, lease_until = {NOW} + :lease"
-        " WHERE id = :feed AND (lease_until <= {NOW} OR NOT EXISTS (SELECT 1 FROM replica WHERE replica.id = feed.owner"
-        f" AND replica.lease_until > {{NOW}})) AND {LIVING} RETURNING epoch",
-        me=me,
-        feed=feed,
-        lease=lease,
-    ).fetchone()
+    sql = f"""UPDATE feed SET owner = :me, epoch = epoch + 1, lease_until = {{NOW}} + :lease
+        WHERE id = :feed AND {LIVING} AND (lease_until <= {{NOW}}
+            OR NOT EXISTS (SELECT 1 FROM replica WHERE replica.id = feed.owner AND replica.lease_until > 0))
+        RETURNING epoch"""
+    taken = db.run(sql, me=me, feed=feed, lease=lease).fetchone()
     return None if taken is None else int(taken[0])
 
 
 def drop_feed(db: Database, me: int, feed: int, epoch: int) -> None:
     """Give the right to scan a feed back."""
-    db.run(
-        "UPDATE feed SET lease_until = 0 WHERE id = :feed AND owner = :me AND epoch = :epoch",
-        me=me,
-        feed=feed,
-        epoch=epoch,
-    )
+    sql = "UPDATE feed SET lease_until = 0 WHERE id = :feed AND owner = :me AND epoch = :epoch"
+    db.run(sql, me=me, feed=feed, epoch=epoch)
 
 
 def leave(db: Database, me: int) -> None:
@@ -280,24 +232,15 @@ def leave(db: Database, me: int) -> None:
 def note_write(db: Database, me: int, mine: int) -> int:
     """Count an effect that this transaction begins, and lock the replica's row until the commit.
 
-    Args:
-        db: The database.
-        me: This replica.
-        mine: The count that its last commit returned.
-
-    Returns:
-        The new count. Keep it in `Store.writes` after the commit.
+    `mine` is the count that its last commit returned. Keep the new one in `Store.writes` after the commit.
 
     Raises:
         FencedError: This replica does not live: join again.
         RestoredError: The database lacks commits of this replica. A larger count is its own COMMIT without a reply.
     """
-    noted = db.run(
-        "UPDATE replica SET writes = writes + 1 WHERE id = :me AND lease_until > {NOW} AND writes >= :mine"
-        " RETURNING writes",
-        me=me,
-        mine=mine,
-    ).fetchone()
+    sql = """UPDATE replica SET writes = writes + 1
+        WHERE id = :me AND lease_until > {NOW} AND writes >= :mine RETURNING writes"""
+    noted = db.run(sql, me=me, mine=mine).fetchone()
     if noted is None:
         raise _fenced(db, me, mine)
     return int(noted[0])
@@ -326,13 +269,8 @@ def _bind(db: Database, binding: Binding) -> int:
         if db.dialect == "sqlite":
             # A first run with a wrong URL or email records nothing, and the next run may correct them.
             if _is_unused(db, row) and not _living(db, row):
-                db.run(
-                    "UPDATE binding SET url = :url, account = :account, name = :name WHERE id = :row",
-                    url=url,
-                    account=binding.account,
-                    name=binding.name,
-                    row=row,
-                )
+                sql = "UPDATE binding SET url = :url, account = :account, name = :name WHERE id = :row"
+                db.run(sql, url=url, account=binding.account, name=binding.name, row=row)
                 return int(row)
             raise StoreError(
                 f"{db.place} belongs to {name!r} of {account} at {its_url}, not to {binding.name!r} of"
@@ -343,33 +281,24 @@ def _bind(db: Database, binding: Binding) -> int:
                 f"{holder} uses {db.place} for {name!r} of {account} at {its_url}, not at {url}: give all replicas the"
                 " same URL, or stop the other ones first"
             )
-    (created,) = db.run(
-        "INSERT INTO binding (url, account, name, created) VALUES (:url, :account, :name, :created) RETURNING id",
-        url=url,
-        account=binding.account,
-        name=binding.name,
-        created=db.now,
-    ).fetchall()
-    db.many(
-        "INSERT INTO feed (binding, name) VALUES (:row, :name)", [{"row": created[0], "name": one} for one in FEEDS]
-    )
+    sql = """INSERT INTO binding (url, account, name, created)
+        VALUES (:url, :account, :name, :created) RETURNING id"""
+    (created,) = db.run(sql, url=url, account=binding.account, name=binding.name, created=db.now).fetchall()
+    feeds = [{"row": created[0], "name": name} for name in FEEDS]
+    db.many("INSERT INTO feed (binding, name) VALUES (:row, :name)", feeds)
     return int(created[0])
 
 
 def _is_unused(db: Database, binding: int) -> bool:
-    (count,) = db.run(
-        "SELECT (SELECT count(*) FROM feed WHERE binding = :row AND (state IS NOT NULL OR EXISTS"
-        " (SELECT 1 FROM item WHERE feed = feed.id) OR EXISTS (SELECT 1 FROM event WHERE feed = feed.id)))"
-        " + (SELECT count(*) FROM effect WHERE binding = :row)",
-        row=binding,
-    ).fetchone()
-    return not count
+    sql = """SELECT (SELECT count(*) FROM feed WHERE binding = :row AND (state IS NOT NULL
+        OR EXISTS (SELECT 1 FROM item WHERE feed = feed.id) OR EXISTS (SELECT 1 FROM event WHERE feed = feed.id)))
+        + (SELECT count(*) FROM effect WHERE binding = :row)"""
+    return not db.run(sql, row=binding).fetchone()[0]
 
 
 def _living(db: Database, binding: int) -> str:
-    row = db.run(
-        "SELECT holder FROM replica WHERE binding = :row AND lease_until > {NOW} ORDER BY joined LIMIT 1", row=binding
-    ).fetchone()
+    sql = "SELECT holder FROM replica WHERE binding = :row AND lease_until > {NOW} ORDER BY joined LIMIT 1"
+    row = db.run(sql, row=binding).fetchone()
     return str(row[0]) if row else ""
 
 

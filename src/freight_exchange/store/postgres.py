@@ -19,8 +19,6 @@ from freight_exchange.store.database import Database, in_dialect
 from freight_exchange.store.database_url import DatabaseAddress
 from freight_exchange.store.errors import ConflictError, StoreRefusedError
 
-__all__ = ["Postgres"]
-
 _NAMESPACE: Final = "freight_exchange"
 _APPLICATION: Final = "freight-exchange"
 _MIGRATING: Final = 0x46585354
@@ -107,9 +105,6 @@ class Postgres(Database):
         with self._opened().cursor() as cursor:
             cursor.executemany(_postgres(sql), rows)
             return cursor.rowcount
-
-    def among(self, sql: str, name: str, items: Sequence[int] | Sequence[str], /, **values: Any) -> list[Any]:
-        return self.run(sql, **{name: [*items]}, **values).fetchall()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

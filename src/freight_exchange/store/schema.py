@@ -16,8 +16,6 @@ from freight_exchange.errors import StoreError
 if TYPE_CHECKING:
     from freight_exchange.store.database import Database
 
-__all__ = ["FEEDS", "OPEN", "VERSION", "find_version", "prepare"]
-
 FEEDS: Final = ("requests", "offers", "selected")
 """Names of the feeds of a binding."""
 
@@ -39,7 +37,7 @@ CREATE TABLE feed (
 
 CREATE TABLE item (
     feed bigint NOT NULL, key text NOT NULL, subject bigint, digest {{BYTES}} NOT NULL, record {{BYTES}},
-    version bigint NOT NULL, first_seen {{REAL}} NOT NULL, last_seen {{REAL}} NOT NULL, scan bigint NOT NULL,
+    version bigint NOT NULL, first_seen {{REAL}} NOT NULL, last_seen {{REAL}} NOT NULL,
     updated_after {{REAL}} NOT NULL, PRIMARY KEY (feed, key));
 CREATE INDEX item_live ON item (feed, updated_after) WHERE record IS NOT NULL;
 CREATE INDEX item_subject ON item (feed, subject);
