@@ -522,11 +522,11 @@ class FreightExchange:
             raise ValidationError(
                 f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
             )
-        options = self._options
-        patient = self._view(deadline=max(options.deadline, DEFAULT_DEADLINE), strict=False)
-        return await reconciliation.reconcile(
-            patient.bids, patient.offers, patient.routes, self._shared.readings, write, settle=settle, baseline=baseline
-        )
+        return await self._reconcile(write, self._shared.readings, settle=settle, baseline=baseline)
+
+    async def _reconcile(self, write: Write, readings: reconciliation.Readings, **how: Any) -> Reconciliation:
+        patient = self._view(deadline=max(self._options.deadline, DEFAULT_DEADLINE), strict=False)
+        return await reconciliation.reconcile(patient.bids, patient.offers, patient.routes, readings, write, **how)
 
     async def _account(self) -> str:
         """Return the account's email."""

@@ -37,6 +37,7 @@ from freight_exchange.bot.writes import (
     result_of,
     unknown_prices,
 )  # fmt: skip
+from freight_exchange.endpoints.reconcile import Readings
 from freight_exchange.errors import (
     READ_ERRORS,
     AlreadyOfferedError,
@@ -87,8 +88,6 @@ _CHECK_FACTOR: Final = 4
 """If the service shows writes later than `settle`, absence proves nothing. So each resend is checked four times as long
 as the one before, and there are at most three."""
 _MAX_SETTLE: Final = 3600.0
-_CONCURRENCY: Final = 100
-"""Limit of proofs at a time. They share their readings."""
 _LOOKUP_DEADLINE: Final = 5.0
 _OUTCOMES: Final = {"confirmed": "confirmed", "refused": "rejected", "unknown": "doubtful", "absent": "not taken"}
 """Outcomes in the metrics, by state."""
@@ -213,7 +212,6 @@ class Ledger:
         self._interval = interval
         self._reach = reach
         self._gate = Gate(slots)
-        self._proofs = anyio.CapacityLimiter(_CONCURRENCY)
         self._wake = anyio.Event()
         self._sending = set[int]()
         self._adopted: dict[int, float] = {}
@@ -560,10 +558,10 @@ class Ledger:
         if any(is_due for _, is_due in proofs):
             # It reads five views completely: what becomes due meanwhile shares the next one.
             self._prove_from = now + 2 * max(self._interval, self._settle)
-        # Begun together, so that they share each of their readings.
+        readings = Readings(once=True)
         async with anyio.create_task_group() as tasks:
             for proof in proofs:
-                tasks.start_soon(self._prove, *proof)
+                tasks.start_soon(self._prove, *proof, readings)
 
     async def _found(self, effect: Effect, reading: Reading) -> Bid | None:
         """Return the bid of an offer in doubt, if a reading certainly shows it."""
@@ -581,12 +579,13 @@ class Ledger:
         missing = Counter(load_offer(one).price for one in placed) - Counter(prices)
         return [Bid(index=request, amount=a, currency=c) for a, c in [*prices, *missing.elements()]]
 
-    async def _prove(self, effect: Effect, is_due: bool) -> None:
-        """Conclude from complete readings."""
+    async def _prove(self, effect: Effect, is_due: bool, readings: Readings) -> None:
+        """Conclude from complete readings, which all proofs of a look share."""
         write, baseline = load_write(effect), await self._baseline(effect) if effect.kind == "offer" else None
         try:
-            async with self._proofs:
-                result = await self._exchange.reconcile(write.on_wire, settle=timedelta(0), baseline=baseline)
+            result = await self._exchange._reconcile(
+                write.on_wire, readings, settle=timedelta(0), baseline=baseline, has_settled=is_due
+            )
         except READ_ERRORS as error:
             if isinstance(error, LoginRejectedError):
                 raise
