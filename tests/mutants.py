@@ -33,7 +33,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -410,7 +409,7 @@ _BOT: Final = (
     Mutant("second-signal-waits", HANG, {"_Program._on_signal": returns(None)}, ("bot/test_process.py::TestSignals",)),
     Mutant("watchdog-asleep", HANG, {"Watchdog.set_deadline": returns(None)},
            ("bot/test_watchdog.py::TestHanging::test_handler_is_ended_with_drain",)),
-    Mutant("dead-bot-looks-alive", HANG, {"Supervisor._age": returns(timedelta(0))},
+    Mutant("dead-bot-looks-alive", HANG, {"Supervisor._ages": returns([(0.0, 1.0)])},
            ("bot/test_first_minutes.py::test_bot_whose_scans_fail_is_not_live",)),
     Mutant("deliveries-without-a-limit", STORM, {"Worker._claim": given(free=1000)},
            ("bot/test_deliveries.py::test_no_more_handlers_run_than_concurrency",)),

@@ -32,9 +32,7 @@ def selecting(store: Store | None) -> Bot:
     bot = new_bot(store)
     bot.on_new(id="quote")(offers())
 
-    @bot.on_selected(id="won")
-    async def won(bid: Any, ctx: Any) -> None: ...
-
+    bot.on_selected(id="won")(noted)
     return bot
 
 
@@ -158,6 +156,21 @@ async def test_bot_whose_scans_fail_is_not_live() -> None:
         sandbox.exchange.faults.clear()
         await trial.idle()
         assert trial.status.live
+
+
+async def test_bot_that_looks_for_selections_seldom_is_live() -> None:
+    """Each feed has three of its own intervals."""
+    bot = new_bot(None, interval=timedelta(seconds=10), selection_interval=timedelta(minutes=10))
+    bot.on_new(id="quote")(offers())
+    bot.on_selected(id="won")(noted)
+    async with Sandbox().running(bot) as trial:
+        await trial.idle()
+        for _ in range(30):
+            await anyio.sleep(30)
+            assert trial.status.live
+
+
+async def noted(subject: Any, ctx: Any) -> None: ...
 
 
 def typed(bot: Bot) -> None:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from freight_exchange.store.database import Database
     from freight_exchange.store.effects import Effect
 
-__all__ = ["BotFile", "carry_out", "change", "dead_letters", "doubts"]
-
 T = TypeVar("T")
 
 _ANSWER_TIMEOUT: Final = 20.0

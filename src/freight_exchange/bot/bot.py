@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import anyio
 
 from freight_exchange.bot import admin, process
-from freight_exchange.bot.background import Background
 from freight_exchange.bot.failpoints import Failpoints, no_failpoints
 from freight_exchange.bot.handler import Handler
 from freight_exchange.bot.lifespan import Lifespan, check_lifespan, no_resources
 from freight_exchange.bot.metrics import Metrics, MetricsSource, make_collector, make_exposition
-from freight_exchange.bot.options import DEFAULT_NAME, MIN_RETENTION, BotOptions
+from freight_exchange.bot.options import DEFAULT_NAME, BotOptions
 from freight_exchange.bot.outcomes import ProcessEnd, describe
 from freight_exchange.bot.router import Router
 from freight_exchange.bot.session import Session
 from freight_exchange.bot.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.supervisor import Supervisor
+from freight_exchange.bot.tasks import Background
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError
+from freight_exchange.feed.options import MIN_RETENTION
 from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, Start
 from freight_exchange.store.database import Store
 from freight_exchange.store.database_url import masked
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 else:
     Collector = Any  # `typing.get_type_hints` resolves it without the extra `metrics`
-
-__all__ = ["Bot"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -267,7 +266,7 @@ class Bot(Router):
                     raise ConfigurationError("this bot does not run")
                 session = supervisor.session
                 if session is not None and session.phase == "running":
-                    began = session.now() if began is None else began
+                    began = session.parts.store.now if began is None else began
                     if session.last_scan() > began + _CLOCK_STEP and not await session.is_busy():
                         return
                 await anyio.sleep(pause)

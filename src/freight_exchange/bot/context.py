@@ -22,8 +22,6 @@ from freight_exchange.feed.events import BidSelected, OfferEvent, RequestEvent
 from freight_exchange.models import Bid, Currency, Listing, Offer
 from freight_exchange.validation import Number
 
-__all__ = ["Context", "Log", "OfferContext", "RequestContext", "SelectedContext", "Stopping", "make_context"]
-
 
 class Stopping:
     """Flag that is true once the bot stops. `await stopping.wait()` waits for it."""

@@ -15,11 +15,6 @@ from freight_exchange.filters import Currencies, Numbers, OfferWhere, Texts, Typ
 from freight_exchange.models import Bid, Offer, RateRequest
 from freight_exchange.validation import Number
 
-__all__ = [
-    "DEFAULT_RETRIES", "DEFAULT_TIMEOUT", "GapDecorator", "OfferDecorator", "RequestDecorator", "SelectedDecorator",
-    "UnreadableDecorator",
-]  # fmt: skip
-
 DEFAULT_RETRIES: Final = 8
 DEFAULT_TIMEOUT: Final = timedelta(minutes=5)
 

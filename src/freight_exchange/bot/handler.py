@@ -16,8 +16,6 @@ from freight_exchange.feed.events import BidSelected, Gap, OfferEvent, RequestEv
 from freight_exchange.filters import OfferFilter, RequestFilter
 from freight_exchange.models import Currency
 
-__all__ = ["FEED_OF", "BotEvent", "Delivery", "Function", "Handler", "Kind", "kind_of", "resolve_arguments", "subject"]
-
 BotEvent = RequestEvent | Gap | Unreadable | BidSelected | OfferEvent
 """Event that a handler can be called for."""
 

@@ -69,14 +69,11 @@ if TYPE_CHECKING:
     from freight_exchange.store.database import Database
     from freight_exchange.store.fleet import Adopted, Joined
 
-__all__ = ["SEND_WINDOW", "Gate", "Ledger"]
-
 _logger = logging.getLogger("freight_exchange.bot")
 
 SEND_WINDOW: Final = 10.0
 """Seconds in which a write may be sent, from before its `sending` is committed."""
 
-_POLL: Final = 5.0
 _TRIES: Final = 4
 _MAX_WAIT: Final = 10.0
 """Seconds for which a handler waits behind the brake. Longer waits would count against its timeout."""
@@ -255,8 +252,12 @@ class Ledger:
 
     async def doubts(self) -> list[Effect]:
         """Return the effects in doubt of all replicas, the oldest first. One that is being sent is none yet."""
-        found = await self._store.run(effects.open_effects, self._store.binding)
-        return [one for one in found if one.state != "sending" or self._store.now - one.at > SEND_WINDOW]
+        return await self._store.run(self.doubts_in)
+
+    def doubts_in(self, db: Database) -> list[Effect]:
+        """Do the same in a transaction."""
+        found = effects.open_effects(db, self._store.binding)
+        return [one for one in found if one.state != "sending" or db.now - one.at > SEND_WINDOW]
 
     # Sending
 
@@ -518,8 +519,7 @@ class Ledger:
             self._wake = anyio.Event()
             doubts = await self._own_doubts()
             if not doubts and not self._bids.is_wanted:
-                with anyio.move_on_after(_POLL):
-                    await self._wake.wait()
+                await self._wake.wait()
                 continue
             await anyio.sleep(self._bids.delay)
             if not self._bids.is_wanted and all(one.kind != "offer" for one in doubts):

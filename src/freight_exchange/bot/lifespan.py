@@ -11,11 +11,10 @@ from typing import Any, Final
 
 import anyio
 
+from freight_exchange.bot.context import Stopping
 from freight_exchange.bot.tasks import flatten, split_cancellations
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
-
-__all__ = ["Lifespan", "check_lifespan", "entered_client", "no_resources", "open_lifespan", "run_with_lifespan"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -41,7 +40,7 @@ async def run_with_lifespan(
     exchange: FreightExchange,
     work: Callable[[Mapping[str, object]], Awaitable[None]],
     *,
-    stop: anyio.Event,
+    stop: Stopping,
     drain: float,
 ) -> None:
     """Open the resources, do the work, and close them.

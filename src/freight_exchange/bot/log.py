@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from freight_exchange.bot.handler import Delivery, Handler
     from freight_exchange.bot.verdict import Verdict
 
-__all__ = ["AttemptLog", "log_fields"]
-
 _logger = logging.getLogger("freight_exchange.bot")
 
 _REMEMBERED_FAILURES: Final = 1000

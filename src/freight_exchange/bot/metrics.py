@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from freight_exchange.bot.handler import Delivery
     from freight_exchange.bot.status import BotStatus
 
-__all__ = ["INSTALL_HINT", "InFlight", "Metrics", "MetricsSource", "make_collector", "make_exposition"]
-
 INSTALL_HINT: Final = 'metrics need the extra "metrics": install freight-exchange with it'
 
 _PREFIX: Final = "freight_exchange_bot_"

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from freight_exchange.options import Start
     from freight_exchange.store import Store
 
-__all__ = ["DEFAULT_NAME", "MIN_RETENTION", "BotOptions"]
-
 DEFAULT_NAME: Final = "bot"
 """Default name of a bot in its store. `exchange.watch` has another default, so it shares nothing with the bot."""
 

@@ -7,13 +7,8 @@ from typing import Final
 
 from freight_exchange.errors import ValidationError
 
-__all__ = ["INTERRUPTED", "IN_DOUBT", "Drop", "ProcessEnd", "RetryLater", "describe"]
-
 IN_DOUBT: Final = "its offer is in doubt"
 """Stored error of a delivery that waits for the result of an offer."""
-
-INTERRUPTED: Final = "the process ended while it was handled"
-"""Stored error of a delivery whose attempt the end of a process interrupted."""
 
 _DEFAULT_DELAY: Final = timedelta(minutes=1)
 _MAX_DELAY: Final = timedelta(days=36525).total_seconds()

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from freight_exchange.store import Store
     from freight_exchange.store.database import Database
 
-__all__ = ["OwnBids", "Reading"]
-
 _logger = logging.getLogger("freight_exchange.bot")
 
 _FIRST_PAUSE: Final = 1.0

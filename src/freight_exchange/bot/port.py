@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import socket
 import threading
@@ -10,21 +9,16 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import anyio
-
 from freight_exchange.bot.metrics import INSTALL_HINT
 from freight_exchange.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from freight_exchange.bot.status import BotStatus
 
-__all__ = ["OperatorPort", "open_port"]
-
 _logger = logging.getLogger("freight_exchange.bot")
 
 _REQUEST_TIMEOUT: Final = 5.0
 _MAX_CONNECTIONS: Final = 128
-_RETRY_INTERVAL: Final = 0.5
 
 
 class OperatorPort:
@@ -61,29 +55,6 @@ class OperatorPort:
         """Close the port."""
         self._server.shutdown()
         self._server.server_close()
-
-
-async def open_port(make: Callable[[], OperatorPort], *, timeout: float, counts: Callable[[], bool]) -> OperatorPort:
-    """Open a port that another process may hold for a while.
-
-    Args:
-        make: Opens it, or raises `ConfigurationError`.
-        timeout: Seconds to wait for a port that is taken.
-        counts: Returns whether these seconds have begun.
-    """
-    remaining, has_warned = timeout, False
-    while True:
-        try:
-            return make()
-        except ConfigurationError as error:
-            if remaining <= 0 or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
-                raise
-            if not has_warned:
-                _logger.warning("%s; waiting for the port", error)
-                has_warned = True
-        await anyio.sleep(_RETRY_INTERVAL)
-        if counts():
-            remaining -= _RETRY_INTERVAL
 
 
 class _Server(ThreadingHTTPServer):

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from freight_exchange.bot.supervisor import Supervisor
 from freight_exchange.store.errors import ConflictError
 
-__all__ = ["CLOSE_TIMEOUT", "HUNG_STATUS", "STATUSES", "importing", "run"]
-
 _logger = logging.getLogger("freight_exchange.bot")
 
 CLOSE_TIMEOUT: Final = 5.0

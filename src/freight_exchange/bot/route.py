@@ -7,7 +7,7 @@ first; one that was away continues where it was. Any replica that has a handler 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,12 +20,9 @@ from freight_exchange.store import work
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handler import BotEvent
-    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.session import Parts
     from freight_exchange.feed.sources import Source
-    from freight_exchange.store import Store
     from freight_exchange.store.database import Database
-
-__all__ = ["Routing", "matches"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -35,30 +32,14 @@ _MAX_SLEEP: Final = 60.0
 
 
 class Routing:
-    """Routing of a bot's feeds.
+    """Routing of a bot's feeds."""
 
-    Args:
-        store: The store, joined.
-        handlers: The handlers.
-        metrics: Counts events.
-        is_shared: Whether other replicas may add events to the store.
-        found: Called with the numbers of new events of the feed of requests, for traces.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        handlers: Sequence[Handler],
-        metrics: Metrics,
-        *,
-        is_shared: bool,
-        found: Callable[[Sequence[int]], None],
-    ) -> None:
-        self._store = store
-        self._handlers = {handler.id: handler for handler in handlers}
-        self._metrics = metrics
-        self._is_shared = is_shared
-        self._found = found
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._handlers = parts.handlers
+        self._metrics = parts.metrics
+        self._name = parts.options.name
+        self._instruments = parts.exchange._options.limits.instruments
 
     async def introduce(self) -> Mapping[int, Handler]:
         """Record the handlers that are new, and return all by their rows in the store."""
@@ -105,7 +86,7 @@ class Routing:
         while True:
             wakeup = self._store.waiter("feed")
             if not await self._route():
-                with anyio.move_on_after(_SHARED_SLEEP if self._is_shared else _MAX_SLEEP):
+                with anyio.move_on_after(_SHARED_SLEEP if self._store.is_shared else _MAX_SLEEP):
                     await wakeup.wait()
 
     async def _route(self) -> bool:
@@ -139,7 +120,7 @@ class Routing:
             taken = {number for one in routed for number, _ in one.events}
             kept = [row.id for row, event in events if isinstance(event, Gap) and row.id not in taken]
             if feed == self._store.feeds["requests"]:
-                self._found([row.id for row, _ in events])
+                self._instruments.found(self._name, [row.id for row, _ in events])
             reach("before route")
             made = await self._store.run(work.route, feed, routed, kept=kept)
             reach("after route")

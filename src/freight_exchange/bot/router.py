@@ -25,8 +25,6 @@ from freight_exchange.filters import OfferFilter, RequestFilter
 from freight_exchange.models import RequestType, UnknownWord
 from freight_exchange.options import seconds
 
-__all__ = ["Router"]
-
 F = TypeVar("F", bound=Function)
 
 _FROM_START_KINDS: Final = ("new", "selected")

@@ -15,8 +15,6 @@ from freight_exchange.feed.status import Explanation, FeedStatus, OfferFeedStatu
 from freight_exchange.store.effects import Effect
 from freight_exchange.store.work import DeliveryState
 
-__all__ = ["BotStatus", "DeadLetter", "Doubt", "Handling", "LedgerEntry", "Phase", "StoreStatus"]
-
 Phase = Literal["starting", "standby", "running", "draining", "login-rejected", "stopped"]
 
 

@@ -10,17 +10,18 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 import anyio
 import attrs
 
 from freight_exchange.bot import failpoints
+from freight_exchange.bot.context import Stopping
 from freight_exchange.bot.handler import Handler, resolve_arguments
 from freight_exchange.bot.ledger import Ledger
 from freight_exchange.bot.lifespan import entered_client, run_with_lifespan
-from freight_exchange.bot.port import OperatorPort, open_port
+from freight_exchange.bot.port import OperatorPort
 from freight_exchange.bot.process import CLOSE_TIMEOUT
 from freight_exchange.bot.session import Parts, Session
 from freight_exchange.bot.status import BotStatus
@@ -28,15 +29,16 @@ from freight_exchange.bot.tasks import find_failure, unwrap_errors
 from freight_exchange.errors import ConfigurationError, FencedError, HeldError, LoginRejectedError, StoreAwayError
 from freight_exchange.store.database import Store, as_store
 from freight_exchange.store.errors import HeldHereError, StoreRefusedError
+from freight_exchange.store.work import Overdue
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+
     from freight_exchange.bot.lifespan import Lifespan
     from freight_exchange.bot.metrics import Metrics
     from freight_exchange.bot.options import BotOptions
     from freight_exchange.bot.status import Phase
     from freight_exchange.client import FreightExchange
-
-__all__ = ["Supervisor"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -57,10 +59,7 @@ class Supervisor:
     """Run of a bot, from its start to its end.
 
     Args:
-        options: Options of the bot.
-        handlers: Its handlers by their ids.
-        lifespan: Opens and closes what handlers share.
-        metrics: Its metrics.
+        options, handlers, lifespan, metrics: The bot's.
         expose: Returns the text of its metrics; `None` without the extra `metrics`.
         on_failure: Called as soon as an error ends the bot.
 
@@ -68,7 +67,6 @@ class Supervisor:
         stopping: Set when the bot must drain and end.
         ready: Set once deliveries begin, or at the end.
         is_served: Whether the run was started.
-        has_ended: Whether it has ended.
         session: Present or last session.
     """
 
@@ -87,13 +85,14 @@ class Supervisor:
         self._metrics = metrics
         self._expose = expose
         self._on_failure = on_failure
+        self._interval = options.interval.total_seconds()
         self._thread = threading.get_ident()
         self._young_since = anyio.current_time()
         self._state: Phase | None = None
         self._is_reported = self._was_running = False
         self._port: OperatorPort | None = None
         self._snapshot: tuple[BotStatus, float] | None = None
-        self.stopping = anyio.Event()
+        self.stopping = Stopping()
         self.ready = anyio.Event()
         self.is_served = False
         self.has_ended = False
@@ -102,18 +101,14 @@ class Supervisor:
     async def __call__(
         self, exchange: FreightExchange | None, on_failpoint: failpoints.Failpoints = failpoints.no_failpoints
     ) -> None:
-        """Run until `stop()` or an error.
-
-        Args:
-            exchange: The client; `None` makes one from the environment.
-            on_failpoint: Called before and after each durable step.
-        """
+        """Run until `stop()` or an error."""
         self.is_served = True
         failpoints.active.set(on_failpoint)
         try:
             with unwrap_errors():
                 async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
-                    self._open_port(tasks)
+                    if self._options.port is not None:
+                        await tasks.start(self._open_port)
                     client = await stack.enter_async_context(entered_client(exchange))
                     client = client._instrumented(self._metrics)
                     tasks.start_soon(self._take_snapshots)
@@ -142,9 +137,10 @@ class Supervisor:
 
     def stop(self) -> None:
         """Drain, then end."""
-        self.stopping.set()
-        if self.session is not None:
-            self.session.stop()
+        if not self.stopping:
+            self.stopping.begin()
+            if self.session is not None:
+                self.session.parts.store.wake("work")
         self.status()
 
     def abandon(self) -> None:
@@ -172,12 +168,12 @@ class Supervisor:
                 store,
                 client,
                 settle=self._options.settle.total_seconds(),
-                interval=self._options.interval.total_seconds(),
+                interval=self._interval,
                 reach=failpoints.reach,
             )
             parts = Parts(
                 options=self._options, handlers=self._handlers, arguments=arguments, exchange=client, store=store,
-                ledger=ledger, metrics=self._metrics,
+                ledger=ledger, metrics=self._metrics, stopping=self.stopping,
             )  # fmt: skip
             self._metrics.outcomes = ledger.outcomes
             await self._run_sessions(parts, client)
@@ -206,7 +202,7 @@ class Supervisor:
         return None
 
     async def _run_sessions(self, parts: Parts, client: FreightExchange) -> None:
-        login_pause = self._options.interval.total_seconds()
+        login_pause = self._interval
         away_pause, next_log = _AWAY_PAUSE, 0.0
         while not self.stopping.is_set():
             session = self.session = Session(
@@ -265,38 +261,32 @@ class Supervisor:
         with anyio.move_on_after(seconds):
             await self.stopping.wait()
 
-    # Operator's port
+    async def _open_port(self, *, task_status: TaskStatus[None]) -> None:
+        """Open the port. In standby another process may hold it, until its drain and its lifespan have ended.
 
-    def _open_port(self, tasks: Any) -> None:
-        """Open the port. With `standby`, another process may hold it until its drain and its lifespan have ended."""
-        options = self._options
-        if options.port is None:
-            return
-
-        def make() -> OperatorPort:
-            assert options.port is not None
-            return OperatorPort(options.host, options.port, self.status, self._expose)
-
-        async def open_later(timeout: float) -> None:
+        Otherwise a second process must fail because of the store, which another one holds, and not because of the port.
+        """
+        options, is_first = self._options, True
+        assert options.port is not None
+        left = options.drain.total_seconds() + CLOSE_TIMEOUT if options.standby else _STANDBY_PAUSE
+        while True:
             try:
-                self._port = await open_port(make, timeout=timeout, counts=self._has_store)
-            except BaseException as error:
-                self._report(find_failure(error))
-                raise
-
-        if options.standby:
-            tasks.start_soon(open_later, options.drain.total_seconds() + CLOSE_TIMEOUT)
-            return
-        try:
-            self._port = make()
-        except ConfigurationError as error:
-            # A second process must fail because of the store, which another one holds, and not because of the port.
-            if options.store is None or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
-                raise
-            tasks.start_soon(open_later, _STANDBY_PAUSE)
-
-    def _has_store(self) -> bool:
-        return self.session is not None and self.session.has_joined
+                self._port = OperatorPort(options.host, options.port, self.status, self._expose)
+            except ConfigurationError as error:
+                is_taken = getattr(error.__cause__, "errno", None) == errno.EADDRINUSE
+                if not is_taken or left <= 0 or (options.store is None and not options.standby):
+                    self._report(error)
+                    raise
+                if is_first:
+                    _logger.warning("%s; waiting for the port", error)
+            if is_first:
+                task_status.started()
+            if self._port is not None:
+                return
+            is_first = False
+            await anyio.sleep(_STANDBY_PAUSE)
+            if self.session is not None and self.session.has_joined:
+                left -= _STANDBY_PAUSE
 
     # Status
 
@@ -310,9 +300,9 @@ class Supervisor:
         if self.has_ended:
             return last
         # Another thread cannot read the loop's clock, and a blocked loop takes no snapshots.
-        passed = timedelta(seconds=time.monotonic() - at)
-        is_young = passed <= _LIVE_INTERVALS * self._options.interval
-        return attrs.evolve(last, age=last.age + passed, live=last.live and is_young) if passed > timedelta(0) else last
+        passed = time.monotonic() - at
+        is_young = passed <= _LIVE_INTERVALS * self._interval
+        return attrs.evolve(last, age=last.age + timedelta(seconds=passed), live=last.live and is_young)
 
     async def _take_snapshots(self) -> None:
         while self._options.port is not None or self._metrics.histograms:
@@ -320,24 +310,25 @@ class Supervisor:
             await anyio.sleep(_SNAPSHOT_PERIOD)
 
     def _read(self) -> BotStatus:
-        session, metrics = self.session, self._metrics
-        state = self._read_state()
-        age = self._age()
+        session, metrics, state = self.session, self._metrics, self._read_state()
         scans = session is None or session.scans
-        is_young = age <= _LIVE_INTERVALS * self._options.interval
+        ages = self._ages()
+        is_young = all(age <= _LIVE_INTERVALS * interval for age, interval in ages)
         waits = self._state in ("standby", "starting") or (session is not None and session.has_joined and not scans)
-        overdue = None if session is None or not scans or state == "stopped" else session.overdue
-        since = None if overdue is None or session is None else overdue.since
-        doubts = [] if session is None else session.open_effects
+        overdue, waited = Overdue(0, None), 0.0
+        if session is not None and scans and state != "stopped":
+            overdue = session.overdue
+            waited = 0.0 if overdue.since is None else max(0.0, session.parts.store.now - overdue.since)
+        doubts = [] if session is None else session.doubts
         return BotStatus(
             state=state,
             live=state != "stopped" and (is_young or waits),
-            age=age,
+            age=timedelta(seconds=max(age for age, _ in ages)),
             feed=None if session is None else session.feed_status(),
             offer_feed=None if session is None else session.offer_feed_status(),
             in_flight=len(metrics.in_flight),
-            waiting=0 if overdue is None else overdue.count,
-            waited=timedelta(seconds=0.0 if since is None or session is None else max(0.0, session.now() - since)),
+            waiting=overdue.count,
+            waited=timedelta(seconds=waited),
             handled=metrics.count_ended("done", "dropped"),
             retried=metrics.count_ended("failed"),
             dead=metrics.count_ended("dead"),
@@ -356,8 +347,8 @@ class Supervisor:
             return self._state
         return "starting" if self.session is None else self.session.phase
 
-    def _age(self) -> timedelta:
-        """Return the age of the watermark, or the time since the start if that is less."""
+    def _ages(self) -> list[tuple[float, float]]:
+        """Return the age of each watermark, or the time since the start if that is less, and the feed's interval."""
         since = anyio.current_time() - self._young_since
-        ages = [] if self.session is None else self.session.ages()
-        return timedelta(seconds=min(since, max(ages, default=math.inf)))
+        ages = ([] if self.session is None else self.session.ages()) or [(math.inf, self._interval)]
+        return [(min(since, age), interval) for age, interval in ages]

@@ -33,11 +33,6 @@ from freight_exchange.words import DECLINED
 if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange
 
-__all__ = [
-    "AnswerWrite", "OfferWrite", "Plan", "Price", "Recorded", "Write", "decide", "in_doubt_error", "load_offer",
-    "load_write", "outcome_of", "prices_of", "result_of", "unknown_prices",
-]  # fmt: skip
-
 Price: TypeAlias = tuple[Decimal | None, int | None]
 """Amount and currency of a bid. Listed bids have no identifier of their own."""
 
