@@ -7,16 +7,16 @@ import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import anyio
+import attrs
 
 from freight_exchange.bot import admin, process
 from freight_exchange.bot.failpoints import Failpoints, no_failpoints
 from freight_exchange.bot.handler import Handler
 from freight_exchange.bot.lifespan import Lifespan, check_lifespan, no_resources
 from freight_exchange.bot.metrics import Metrics, MetricsSource, make_collector, make_exposition
-from freight_exchange.bot.options import DEFAULT_NAME, BotOptions
 from freight_exchange.bot.outcomes import ProcessEnd, describe
 from freight_exchange.bot.router import Router
 from freight_exchange.bot.session import Session
@@ -25,8 +25,8 @@ from freight_exchange.bot.supervisor import Supervisor
 from freight_exchange.bot.tasks import Background
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError
-from freight_exchange.feed.options import MIN_RETENTION
-from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, Start
+from freight_exchange.feed.options import MIN_INTERVAL, MIN_RETENTION, WatchOptions
+from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, Start, seconds
 from freight_exchange.store.database import Store
 from freight_exchange.store.database_url import masked
 
@@ -41,6 +41,70 @@ _logger = logging.getLogger("freight_exchange.bot")
 _CLOCK_STEP = 0.001
 """Seconds by which a scan must follow a publication to include it: at the same time it may have come before."""
 _POLL_INTERVAL, _MAX_POLL_INTERVAL = 0.05, 5.0
+_MAX_CONCURRENCY: Final = 1000
+_MAX_PORT: Final = 65535
+
+
+@attrs.frozen(kw_only=True)
+class BotOptions:
+    """Options of a `Bot`, validated."""
+
+    store: Store | str | os.PathLike[str] | None
+    start: Start
+    interval: timedelta
+    allowance: timedelta
+    concurrency: int
+    drain: timedelta
+    settle: timedelta
+    selection_interval: timedelta
+    retention: timedelta
+    name: str
+    standby: bool
+    port: int | None
+    host: str
+    lease: timedelta
+
+    def __attrs_post_init__(self) -> None:
+        _check_whole(self.concurrency, "concurrency", 1, _MAX_CONCURRENCY)
+        WatchOptions(
+            store=self.store,
+            start=self.start,
+            interval=self.interval,
+            allowance=self.allowance,
+            name=self.name,
+            standby=self.standby,
+            retention=self.retention,
+        )
+        _check_duration(self.drain, "drain", allow_zero=True)
+        _check_duration(self.settle, "settle", allow_zero=True)
+        _check_duration(self.selection_interval, "selection_interval")
+        if self.selection_interval < MIN_INTERVAL:
+            raise ConfigurationError(
+                f"selection_interval must be at least one second, to spare the service, not {self.selection_interval}"
+            )
+        _check_duration(self.retention, "retention")
+        if self.retention < MIN_RETENTION:
+            raise ConfigurationError(
+                f"retention must be at least {MIN_RETENTION.days} days, for the service lists an update for five, not"
+                f" {self.retention}"
+            )
+        _check_duration(self.lease, "lease")
+        if self.port is not None:
+            _check_whole(self.port, "port", 0, _MAX_PORT)
+        if not isinstance(self.host, str) or not self.host:
+            raise ConfigurationError(f"host must be a text that is not empty, not {self.host!r}")
+
+
+def _check_whole(value: object, name: str, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ConfigurationError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
+
+
+def _check_duration(value: object, name: str, *, allow_zero: bool = False) -> None:
+    if not isinstance(value, timedelta):
+        raise ConfigurationError(f"{name} must be a timedelta, not {type(value).__name__}")
+    if not (allow_zero and value == timedelta(0)):
+        seconds(value, name)
 
 
 class Bot(Router):
@@ -101,7 +165,7 @@ class Bot(Router):
         selection_interval: timedelta | None = None,
         retention: timedelta = MIN_RETENTION,
         allowance: timedelta = DEFAULT_ALLOWANCE,
-        name: str = DEFAULT_NAME,
+        name: str = admin.DEFAULT_NAME,
         standby: bool = False,
         lease: timedelta = timedelta(seconds=15),
     ) -> None:

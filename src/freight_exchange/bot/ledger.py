@@ -97,9 +97,6 @@ class Gate:
 
     While the service takes no writes as such, as by 429, 401, a page of 404 or 503, one probe goes first, after a pause
     that doubles from one second to a minute. All others wait behind it, before anything is recorded.
-
-    Args:
-        slots: Number of writes in flight.
     """
 
     def __init__(self, slots: int) -> None:
@@ -109,11 +106,7 @@ class Gate:
         self._braked_at = -math.inf
 
     async def enter(self) -> Pass:
-        """Wait behind the brake and for a slot.
-
-        Raises:
-            RetryLater: The brake holds for longer than a handler may wait.
-        """
+        """Wait behind the brake and for a slot; `RetryLater` if that takes longer than a handler may wait."""
         while True:
             is_probe = self._pause > 0 and await self._become_probe()
             try:
@@ -146,13 +139,7 @@ class Gate:
         raise RetryLater(wait, "the service takes no writes at the moment, and one at a time is tried")
 
     def leave(self, entered: Pass, trouble: FreightExchangeError | None, *, is_answered: bool) -> None:
-        """Give the slot back.
-
-        Args:
-            entered: The result of `enter`.
-            trouble: The error of the write, if it is not the service's answer to it.
-            is_answered: Whether the service has answered the write.
-        """
+        """Give the slot back. The `trouble` of a write brakes, and the service's answer to one ends that."""
         self._slots.release()
         if is_answered:
             self._pause = 0.0
@@ -185,12 +172,9 @@ class Ledger:
         exchange: The client.
         settle: Seconds that the service may take to show a write.
         interval: Interval of the feed, which is the pace of all readings.
-        slots: Number of writes in flight.
-        reach: Called at each failpoint.
 
     Attributes:
-        outcomes: Number of outcomes in this process, by `offer` or `answer`, and by `confirmed`, `rejected`, `doubtful`
-            or `not taken`.
+        outcomes: Number of outcomes by `offer` or `answer`, and by `confirmed`, `rejected`, `doubtful` or `not taken`.
     """
 
     def __init__(
@@ -267,7 +251,6 @@ class Ledger:
         A handler's cancellation takes effect before the write is recorded, or after its outcome is.
 
         Raises:
-            AlreadyOfferedError, AlreadyApprovedError, OfferChangedError, OfferRejectedError: It was not sent.
             OfferInDoubtError: It is not known whether it was carried out.
             RetryLater: It cannot be sent at present, and the handler has not failed.
             FencedError: Another replica has the delivery.
@@ -386,9 +369,7 @@ class Ledger:
     async def _begin(self, write: Write, plan: Plan, by: Delivery | None) -> Effect:
         """Record the effect in one transaction with the conditions under which it may begin.
 
-        Raises:
-            FencedError: This replica does not live, or has lost the delivery.
-            _ChangedError: The plan is no longer right.
+        `FencedError` if this replica does not live or has lost the delivery, `_ChangedError` if the plan is outdated.
         """
 
         def begin(db: Database) -> tuple[Effect, int]:
@@ -462,11 +443,8 @@ class Ledger:
     async def _finish(self, effect: Effect, state: str, **facts: Any) -> Effect:
         """Record the outcome of a send, also for another owner; return the effect as it is stored.
 
-        While the store is away this repeats for the send window. After that `sending` stays, and the beat of this or of
-        another replica finds it.
-
-        Raises:
-            OfferInDoubtError: The store stays away.
+        While the store is away this repeats for the send window. Then `sending` stays, the caller gets a doubt,
+        and the beat of this or of another replica finds it.
         """
         changed = attrs.evolve(effect.with_facts(**facts), state=state, at=self._store.now, owner=self._store.me)
         # A certain outcome applies even if the effect counts as absent meanwhile, but was not sent again.
@@ -510,11 +488,7 @@ class Ledger:
     # Doubts
 
     async def run(self) -> None:
-        """Read the bids when that is wanted, and resolve all doubts of this replica, at the feed's pace; never ends.
-
-        Raises:
-            LoginRejectedError: The service rejected the email or password.
-        """
+        """Read the bids when that is wanted, and resolve all doubts of this replica, at the feed's pace; never ends."""
         while True:
             self._wake = anyio.Event()
             doubts = await self._own_doubts()
@@ -644,17 +618,7 @@ class Ledger:
         return True
 
     async def resolve(self, request: int, *, taken: bool, revision: int = 0, offer: int | None = None) -> None:
-        """Resolve a doubt, or undo a refusal, by a person's decision.
-
-        Args:
-            request: Index of the request.
-            taken: Whether the service has it.
-            revision: Number of the price of an offer of this bot.
-            offer: Identifier of another party's offer, to decide about its approval or decline.
-
-        Raises:
-            ValidationError: It is neither in doubt nor refused, it may still arrive, or an argument is invalid.
-        """
+        """Resolve a doubt, or undo a refusal, by a person's decision, as `Bot.resolve` describes."""
         known = [one for one in await self._known(request) if one.is_open or one.state == "refused"]
         if offer is None:
             found = [one for one in known if one.kind == "offer" and one.revision == revision]

@@ -43,18 +43,10 @@ async def run_with_lifespan(
     stop: Stopping,
     drain: float,
 ) -> None:
-    """Open the resources, do the work, and close them.
+    """Open the resources, do the work with them by name, and close them.
 
-    Args:
-        lifespan: The lifespan.
-        exchange: The client, for a lifespan with a parameter.
-        work: The work, which gets the resources by name; a single one by the name of its type.
-        stop: Cancels the opening; later it limits the closing to one second after the drain.
-        drain: Seconds that the work has after `stop`.
-
-    Raises:
-        ConfigurationError: The lifespan returns no context manager.
-        TimeoutError: It did not close in time.
+    `stop` cancels the opening; later it limits the closing to one second after the drain. What does not close in time
+    is a `TimeoutError`.
     """
     drained_at, is_opening, has_worked = math.inf, True, False
     failure: BaseException | None = None
@@ -103,11 +95,7 @@ def _is_new_error(error: BaseException, failure: BaseException) -> bool:
 
 @asynccontextmanager
 async def open_lifespan(lifespan: Lifespan, exchange: FreightExchange) -> AsyncIterator[Mapping[str, object]]:
-    """Open the resources for the block, by name.
-
-    Raises:
-        ConfigurationError: The lifespan returns no context manager.
-    """
+    """Open the resources for the block, by name; a single one has the name of its type."""
     async with AsyncExitStack() as stack:
         manager = _as_manager(lifespan(exchange) if _takes_exchange(lifespan) else lifespan())
         try:

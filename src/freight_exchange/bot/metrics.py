@@ -81,12 +81,7 @@ class InFlight:
 class Metrics(Instrumentation):
     """Counts and durations since the process began.
 
-    Attributes:
-        events: Events by kind.
-        deliveries: Ended attempts by handler and ending. An attempt for several merged deliveries counts once for each.
-        outcomes: Outcomes of `offer` and `answer`, as the ledger counts them.
-        in_flight: Deliveries in flight.
-        unanswered: Calls in a row without any reply.
+    An attempt for several merged deliveries counts once for each.
     """
 
     def __init__(self) -> None:
@@ -134,14 +129,7 @@ class Metrics(Instrumentation):
 
 
 class MetricsSource(NamedTuple):
-    """Figures of one bot for a collector.
-
-    Attributes:
-        name: Name of the bot.
-        status: Returns its status; called in the thread of the scrape.
-        metrics: Its metrics.
-        handlers: Returns the ids of its handlers.
-    """
+    """Figures of one bot for a collector: the functions are called in the thread of the scrape."""
 
     name: str
     status: Callable[[], BotStatus]
@@ -154,9 +142,6 @@ def make_collector(bots: Sequence[MetricsSource]) -> Collector:
 
     Each series of a handler or an outcome exists from the start, as 0: one that first appears as 1 has not grown, and
     would raise no alert.
-
-    Raises:
-        ConfigurationError: The extra is not installed, or two bots have one name.
     """
     names = [bot.name for bot in bots]
     if repeated := next((name for name in names if names.count(name) > 1), None):

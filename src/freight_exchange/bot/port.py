@@ -28,12 +28,6 @@ class OperatorPort:
         host, port: The address; port 0 chooses a free one.
         status: Returns the status of the bot; called in the thread of a request.
         expose: From a header `Accept` to the type and text of the metrics; `None` without the extra `metrics`.
-
-    Attributes:
-        address: The address, with the chosen port.
-
-    Raises:
-        ConfigurationError: The address cannot be used.
     """
 
     def __init__(

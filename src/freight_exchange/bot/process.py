@@ -94,12 +94,8 @@ def run(
 ) -> None:
     """Run a bot until a signal, and raise `SystemExit` unless it ended well.
 
-    Args:
-        begin: Makes the bot's run, with a callback for the error that ends it.
-        serve: Runs it.
-        in_flight: Deliveries at their handlers.
-        drain: Seconds that handlers have to end.
-        backend: Event loop.
+    `begin` makes the bot's run with a callback for the error that ends it, and `serve` runs it. Its handlers have
+    `drain` seconds to end.
     """
     _check(backend)
     _configure_logging()
@@ -139,12 +135,7 @@ def _status_of(error: BaseException) -> int:
 
 
 class _Program:
-    """Run of a bot as this process.
-
-    Attributes:
-        watchdog: Ends the process if the run hangs.
-        ended_by: Number of the second signal, which ended the run at once.
-    """
+    """Run of a bot as this process. `ended_by` is the number of a second signal, which ended it at once."""
 
     def __init__(
         self,
@@ -273,10 +264,6 @@ class Watchdog:
     """Thread that ends the process at a deadline. It runs even while the event loop is blocked.
 
     After the bot has ended it also ends threads that handlers abandoned: Python would wait for them forever.
-
-    Args:
-        in_flight: Deliveries to name in the log.
-        on_signal: Called with the count and the number of a signal, in a thread of its own.
     """
 
     def __init__(self, in_flight: InFlight, on_signal: Callable[[int, int], None]) -> None:

@@ -29,11 +29,11 @@ from freight_exchange.store import feeds, fleet, work
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from freight_exchange.bot.bot import BotOptions
     from freight_exchange.bot.context import Stopping
     from freight_exchange.bot.handler import Handler
     from freight_exchange.bot.ledger import Ledger
     from freight_exchange.bot.metrics import Metrics
-    from freight_exchange.bot.options import BotOptions
     from freight_exchange.bot.status import Phase
     from freight_exchange.client import FreightExchange
     from freight_exchange.store import Store
@@ -68,10 +68,7 @@ class Parts:
 class Session:
     """One stay of a bot in its store.
 
-    Args:
-        parts: What it works with.
-        on_ready: Called once deliveries begin.
-        on_failure: Called with the first error, before the tasks have ended.
+    `on_ready` is called once deliveries begin, and `on_failure` with the first error, before the tasks have ended.
     """
 
     def __init__(self, parts: Parts, on_ready: Callable[[], None], on_failure: Callable[[BaseException], None]) -> None:
@@ -341,10 +338,7 @@ class Session:
         return self._store.now - max((age for age, _ in self.ages()), default=math.inf)
 
     def ages(self) -> list[tuple[float, float]]:
-        """Return the age of the watermark and the interval of each feed that this replica scans.
-
-        The age is infinite before the first scan.
-        """
+        """Return the age of the watermark, infinite before the first scan, and the interval of each feed it scans."""
         return [
             (math.inf if (age := one.cover_age) is None else age.total_seconds(), one.pace.interval)
             for one in self.pollers.values()

@@ -25,8 +25,8 @@ class BotStatus(Serializable):
     Attributes:
         state: `starting`, until deliveries begin; `standby`, while another process holds the store; `running`;
             `draining`; `login-rejected`, until the next try; `stopped`.
-        live: Whether the watermark is younger than three intervals. A bot in standby is live, and has three intervals
-            from when it takes the store.
+        live: Whether each watermark is younger than three intervals of its feed. A bot in standby is live, and has
+            three intervals from when it takes the store.
         scans: Whether this process scans, or will. `False` for a replica of a fleet without the right to scan, in each
             state: the one that has it reports the ages and the figures of the feed.
         age: Age of the watermark, or time since the bot started or ended its standby, if that is less.
@@ -123,12 +123,7 @@ class Doubt(Serializable):
 
     @classmethod
     def from_effect(cls, effect: Effect, handlers: Mapping[int, str]) -> Self:
-        """Make it from an effect of the ledger.
-
-        Args:
-            effect: The effect.
-            handlers: Ids of the handlers by their rows.
-        """
+        """Make it from an effect of the ledger, with the ids of the handlers by their rows."""
         entry = LedgerEntry.from_effect(effect, handlers)
         since = effect.facts.get("since") or effect.at
         return cls(

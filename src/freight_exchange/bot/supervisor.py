@@ -34,9 +34,9 @@ from freight_exchange.store.work import Overdue
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
+    from freight_exchange.bot.bot import BotOptions
     from freight_exchange.bot.lifespan import Lifespan
     from freight_exchange.bot.metrics import Metrics
-    from freight_exchange.bot.options import BotOptions
     from freight_exchange.bot.status import Phase
     from freight_exchange.client import FreightExchange
 
@@ -56,18 +56,9 @@ _LOST_SEAT: Final = (FencedError, StoreAwayError, StoreRefusedError)
 
 
 class Supervisor:
-    """Run of a bot, from its start to its end.
+    """Run of a bot, from its start to its end. `on_failure` is called as soon as an error ends it.
 
-    Args:
-        options, handlers, lifespan, metrics: The bot's.
-        expose: Returns the text of its metrics; `None` without the extra `metrics`.
-        on_failure: Called as soon as an error ends the bot.
-
-    Attributes:
-        stopping: Set when the bot must drain and end.
-        ready: Set once deliveries begin, or at the end.
-        is_served: Whether the run was started.
-        session: Present or last session.
+    `ready` is set once deliveries begin, or at the end. `session` is the present or last one.
     """
 
     def __init__(

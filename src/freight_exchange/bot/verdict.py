@@ -43,14 +43,9 @@ Ending = Literal["done", "dropped", "failed", "later", "doubt", "transient", "re
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """Result of an attempt.
+    """Result of an attempt: its label in the metrics, and the new state and error of the delivery.
 
-    Attributes:
-        ending: Label in the metrics.
-        state: New state of the delivery.
-        delay: Seconds until it may be claimed again.
-        error: Error to store.
-        refund: Whether the attempt does not count.
+    It may be claimed again after `delay` seconds. With a `refund` the attempt does not count.
     """
 
     ending: Ending
@@ -70,12 +65,9 @@ def decide(
     has_recovered: bool = False,
     random: Random,
 ) -> Verdict:
-    """Decide the result of an attempt.
+    """Decide the result of an attempt, by the error that the handler raised.
 
     Args:
-        error: The error that the handler raised, or `None`.
-        attempts: Number of attempts with this one.
-        retries: Number of retries that the handler has.
         is_open: Whether an effect of this delivery on its request may or may not have been carried out. That takes the
             place of `error`, except after `Drop`.
         outage: Seconds since the delivery was first postponed for a transient error.

@@ -45,11 +45,8 @@ before the first call."""
 class Worker:
     """Calls the handlers of due deliveries, up to `concurrency` at a time.
 
-    Args:
-        parts: What it works with.
-        handlers: The handlers by their rows in the store.
-        last_scan: Returns when the last complete scan began, on the store's clock; minus infinity before the first.
-        on_failure: Called with an error that ends the bot, while other handlers may still run.
+    `last_scan` returns when the last complete scan began, on the store's clock. `on_failure` is called with an error
+    that ends the bot, while other handlers may still run.
     """
 
     def __init__(

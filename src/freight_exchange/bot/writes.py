@@ -70,15 +70,9 @@ class Write:
         raise NotImplementedError
 
     def plan(self, known: Sequence[Effect], event: int | None, *, is_bound: bool = True) -> Plan | Recorded:
-        """Decide what to do, by the effects on its request.
+        """Decide what to do, by the effects on its request; raise an error if it must not be sent.
 
-        Args:
-            known: The effects.
-            event: Number of the event that orders it.
-            is_bound: Whether it belongs to a delivery of that event. Otherwise it comes after the event.
-
-        Raises:
-            FreightExchangeError: It must not be sent.
+        It belongs to the delivery of an event if it `is_bound`, and otherwise comes after the event.
         """
         raise NotImplementedError
 
@@ -96,13 +90,7 @@ class Write:
 
 @attrs.frozen(kw_only=True)
 class OfferWrite(Write):
-    """An offer on a request.
-
-    Attributes:
-        revision: Number of the price, from 0, if the caller counts; otherwise its event orders the price.
-        allow_existing: Whether the account may have bids on the request that are not from the ledger.
-        currency_code: Three-letter code of the currency for messages, if known.
-    """
+    """An offer on a request. Without a `revision`, the price is ordered by its event."""
 
     amount: Decimal
     currency: int
@@ -173,13 +161,7 @@ class OfferWrite(Write):
 
 @attrs.frozen(kw_only=True)
 class AnswerWrite(Write):
-    """Approval or decline of an offer.
-
-    Attributes:
-        offer: Identifier of the offer.
-        approved: `True` for an approval.
-        seen: The offer as the handler saw it; `None` if it gave the identifier only.
-    """
+    """Approval or decline of an offer. `seen` is the offer as the handler saw it, if it did not give a number only."""
 
     offer: int
     approved: bool
@@ -224,14 +206,10 @@ class AnswerWrite(Write):
         return next((entry for entry in listing.offers if entry.id == self.offer), None)
 
     def is_shown(self, listing: Listing, known: Sequence[Effect]) -> bool | None:
-        """Compare the answer with the request as it was read just now.
+        """Return whether the service shows the answer already, by the request as it was read just now.
 
-        Returns:
-            Whether the service shows it already; `None` if the listing lacks the offer. A selected one may be alone.
-
-        Raises:
-            AlreadyApprovedError: Another offer on the request is selected, or the offer to decline is selected itself.
-            OfferChangedError: The offer was answered, or differs from the offer that the handler saw.
+        `None` if the listing lacks the offer: a selected one may be alone. `AlreadyApprovedError` or
+        `OfferChangedError` if it must not be given any more.
         """
         selected, offer = listing.selected, self.find(listing)
         if selected is not None and self.approved and selected.id == self.offer:
@@ -342,11 +320,7 @@ def in_doubt_error(effect: Effect) -> OfferInDoubtError:
 
 
 def decide(effect: Effect, *, taken: object) -> Effect:
-    """Return an effect as a person has decided.
-
-    Raises:
-        ValidationError: `taken` is not a boolean.
-    """
+    """Return an effect as a person has decided."""
     if not isinstance(taken, bool):
         raise ValidationError(f"taken must be True or False, not {taken!r}", field="taken")
     # What is listed on the request is not the effect that the person denies.
