@@ -15,12 +15,13 @@ import anyio
 import attrs
 
 from freight_exchange import FreightExchange
+from freight_exchange.bot import failpoints
 from freight_exchange.bot.ledger import Ledger
 from freight_exchange.bot.outcomes import IN_DOUBT, RetryLater
 from freight_exchange.bot.writes import AnswerWrite, OfferWrite
 from freight_exchange.errors import FencedError, OfferInDoubtError
 from freight_exchange.models import Offer
-from freight_exchange.store import Store, fleet
+from freight_exchange.store import Store, effects, fleet
 from freight_exchange.store.database import Database
 from freight_exchange.store.fleet import Binding
 from freight_exchange.testing import FAULTS, Sandbox
@@ -147,8 +148,13 @@ class Process:
     async def resolved(self, request: int, *, within: float = HOUR) -> None:
         """Wait until nothing about a request is in doubt."""
         with anyio.fail_after(within):
-            while await self.ledger.held(request):  # noqa: ASYNC110 - the condition has no event
+            while await self.held(request):  # noqa: ASYNC110 - the condition has no event
                 await anyio.sleep(0.5)
+
+    async def held(self, request: int) -> bool:
+        """Return whether a request has an effect that may or may not have been carried out."""
+        known = await self.store.run(effects.of_subject, self.store.binding, request)
+        return any(one.is_open for one in known)
 
     async def beat(self) -> None:
         """Renew the lease and adopt, again and again."""
@@ -178,11 +184,12 @@ async def process(
             running[0].has_died = True
             raise Killed(point)
 
+    failpoints.active.set(reach)
     try:
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(store)
             client = await stack.enter_async_context(sandbox.client(account, **options))
-            ledger = Ledger(store, client, settle=settle, interval=interval, reach=reach)
+            ledger = Ledger(store, client, settle=settle, interval=interval)
             holder = sandbox.forwarder if account is None else account
             joined = await store.join(Binding(sandbox.url, holder.email, "bot"))
             await ledger.start(joined)

@@ -289,5 +289,5 @@ async def test_listing_that_cannot_be_read_sends_nothing() -> None:
         strike(sandbox, "unavailable_forever", LISTING, times=None)
         with pytest.raises(FreightExchangeError):
             await run.answer(event, second)
-        assert not await run.ledger.held(request)
+        assert not await run.held(request)
     assert sent(sandbox, ANSWER) == 0

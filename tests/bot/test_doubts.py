@@ -389,7 +389,7 @@ async def test_cancelled_handler_leaves_no_doubt() -> None:
         with anyio.move_on_after(1) as scope:
             await run.offer(event)
         assert scope.cancelled_caught or scope.cancel_called
-        assert not await run.ledger.held(index)
+        assert not await run.held(index)
         assert (await run.offer(event)).amount == Decimal(AMOUNT)
     assert (amounts_on(sandbox, index), sent(sandbox)) == ([AMOUNT], 1)
 
@@ -506,7 +506,7 @@ async def test_nothing_is_sent_after_the_window(delay: float, sends: int) -> Non
         else:
             with pytest.raises(FreightExchangeError):
                 await run.offer(event)
-        assert not await run.ledger.held(index)
+        assert not await run.held(index)
     assert sent(sandbox) == sends
 
 

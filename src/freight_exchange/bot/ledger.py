@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import attrs
 
-from freight_exchange.bot.failpoints import Failpoints, no_failpoints
+from freight_exchange.bot.failpoints import reach
 from freight_exchange.bot.outcomes import IN_DOUBT, RetryLater
 from freight_exchange.bot.own_bids import OwnBids, Reading
 from freight_exchange.bot.writes import (
@@ -34,6 +34,7 @@ from freight_exchange.bot.writes import (
     load_write,
     outcome_of,
     prices_of,
+    rejected_error,
     result_of,
     unknown_prices,
 )  # fmt: skip
@@ -75,6 +76,8 @@ SEND_WINDOW: Final = 10.0
 """Seconds in which a write may be sent, from before its `sending` is committed."""
 
 _TRIES: Final = 4
+_SLOTS: Final = 4
+"""Number of writes in flight."""
 _MAX_WAIT: Final = 10.0
 """Seconds for which a handler waits behind the brake. Longer waits would count against its timeout."""
 _LONGEST_PAUSE: Final = 60.0
@@ -105,8 +108,11 @@ class Gate:
         self._pause = self._until = 0.0
         self._braked_at = -math.inf
 
-    async def enter(self) -> Pass:
-        """Wait behind the brake and for a slot; `RetryLater` if that takes longer than a handler may wait."""
+    async def enter(self) -> tuple[float, bool]:
+        """Wait behind the brake and for a slot, and return the time, and whether this is the probe.
+
+        `RetryLater` if that takes longer than a handler may wait.
+        """
         while True:
             is_probe = self._pause > 0 and await self._become_probe()
             try:
@@ -116,7 +122,7 @@ class Gate:
                     self._probe.release()
                 raise
             if is_probe or not self._pause:
-                return Pass(anyio.current_time(), is_probe=is_probe)
+                return anyio.current_time(), is_probe
             # The brake has come on while this waited for its slot.
             self._slots.release()
 
@@ -138,26 +144,19 @@ class Gate:
         wait = max(self._until - anyio.current_time(), 1.0) * random.uniform(1.0, 1.5)
         raise RetryLater(wait, "the service takes no writes at the moment, and one at a time is tried")
 
-    def leave(self, entered: Pass, trouble: FreightExchangeError | None, *, is_answered: bool) -> None:
+    def leave(self, entered: tuple[float, bool], trouble: FreightExchangeError | None, *, is_answered: bool) -> None:
         """Give the slot back. The `trouble` of a write brakes, and the service's answer to one ends that."""
+        at, is_probe = entered
         self._slots.release()
         if is_answered:
             self._pause = 0.0
-        elif trouble is not None and entered.at >= self._braked_at:
+        elif trouble is not None and at >= self._braked_at:
             # Writes that were in flight together make one pause.
             self._pause = min(2 * self._pause or 1.0, _LONGEST_PAUSE)
             self._braked_at = anyio.current_time()
             self._until = self._braked_at + max(self._pause, retry_delay(trouble) or 0.0)
-        if entered.is_probe:
+        if is_probe:
             self._probe.release()
-
-
-@attrs.frozen
-class Pass:
-    """Permission to send one write: when it was given, and whether as the probe."""
-
-    at: float
-    is_probe: bool
 
 
 class _ChangedError(Exception):
@@ -184,15 +183,12 @@ class Ledger:
         *,
         settle: float,
         interval: float,
-        slots: int = 4,
-        reach: Failpoints = no_failpoints,
     ) -> None:
         self._store = store
         self._exchange = exchange
         self._settle = settle
         self._interval = interval
-        self._reach = reach
-        self._gate = Gate(slots)
+        self._gate = Gate(_SLOTS)
         self._wake = anyio.Event()
         self._sending = set[int]()
         self._adopted: dict[int, float] = {}
@@ -229,10 +225,6 @@ class Ledger:
     def wake(self) -> None:
         """Make the resolver look at once."""
         self._wake.set()
-
-    async def held(self, subject: int | None) -> bool:
-        """Return whether a request has an effect that may or may not have been carried out."""
-        return subject is not None and any(one.is_open for one in await self._known(subject))
 
     async def doubts(self) -> list[Effect]:
         """Return the effects in doubt of all replicas, the oldest first. One that is being sent is none yet."""
@@ -289,7 +281,7 @@ class Ledger:
             case "confirmed":
                 return result_of(done)
             case "refused":
-                rejected = write.rejected(done)
+                rejected = rejected_error(write, done)
                 rejected.request_closed = isinstance(write, OfferWrite) and await self._is_closed(write.request)
                 raise rejected from error
             case "absent" if error is not None and not error.may_have_taken_effect:
@@ -392,10 +384,10 @@ class Ledger:
                 raise _ChangedError
             return begun, writes
 
-        self._reach(f"before {plan.effect.state}")
+        reach(f"before {plan.effect.state}")
         effect, writes = await self._store.run(begin)
         self._store.writes = max(self._store.writes, writes)
-        self._reach(f"after {plan.effect.state}")
+        reach(f"after {plan.effect.state}")
         return effect
 
     async def _carry_out(
@@ -407,17 +399,17 @@ class Ledger:
         effect = await self._begin(write, plan, by)
         self._sending.add(effect.id)
         try:
-            self._reach("before send")
+            reach("before send")
             try:
                 reply = await write.send(self._exchange._limited(send_limit=limit))
             except FreightExchangeError as error:
-                self._reach("after send")
+                reach("after send")
                 return await self._failed(write, effect, error), error
             except BaseException as error:
                 # Cancelled by force, or a bug: it may have been sent.
                 await self._failed(write, effect, OfferInDoubtError(type(error).__name__))
                 raise
-            self._reach("after send")
+            reach("after send")
             done = await self._finish(effect, "confirmed", result=None if reply is None else to_dict(reply))
             what = f"submitted: {write.price_text}" if isinstance(write, OfferWrite) else "carried out"
             _logger.info("%s was %s", write, what, extra=_fields(write))
@@ -456,7 +448,7 @@ class Ledger:
 
         until, stored = anyio.current_time() + SEND_WINDOW, None
         while True:
-            self._reach(f"before {_STEPS[state]}")
+            reach(f"before {_STEPS[state]}")
             try:
                 stored = await self._store.run(finish)
                 break
@@ -465,7 +457,7 @@ class Ledger:
                 if anyio.current_time() >= until:
                     raise in_doubt_error(effect) from error
             await anyio.sleep(_RECORD_PAUSE)
-        self._reach(f"after {_STEPS[state]}")
+        reach(f"after {_STEPS[state]}")
         if stored is changed:
             self._count(changed, 0 if state == "absent" else 1)
         elif state == "confirmed" and (stored is None or stored.version != effect.version):
@@ -598,9 +590,9 @@ class Ledger:
                 return is_done, None
             return True, effects.release(db, self._store.binding, changed, error=IN_DOUBT, now=db.now)
 
-        self._reach("before resolved")
+        reach("before resolved")
         is_done, is_sent_again = await self._store.run(close)
-        self._reach("after resolved")
+        reach("after resolved")
         if not (is_done and why):
             return is_done
         text, fields = "%s is no longer in doubt: %s", {"request": effect.subject}

@@ -6,7 +6,8 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from freight_exchange.bot.metrics import INSTALL_HINT
@@ -51,7 +52,7 @@ class OperatorPort:
         self._server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(ThreadingTCPServer):
     daemon_threads = True
     # A port that another process listens on is refused, and one that was closed just now is not.
     allow_reuse_address = True
@@ -65,29 +66,7 @@ class _Server(ThreadingHTTPServer):
         expose: Callable[[str], tuple[str, bytes]] | None,
     ) -> None:
         self.address_family, self.status, self.expose = family, status, expose
-        self._slots = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         super().__init__(address, _Handler)
-
-    def server_bind(self) -> None:
-        # Without the look-up of a host name by `HTTPServer`, which may take long.
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        # With too many slow clients, the next one waits: none is silent for longer than the timeout.
-        self._slots.acquire(timeout=_REQUEST_TIMEOUT)
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            try:
-                self._slots.release()
-            except ValueError:
-                return
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         _logger.debug("the operator's port: the client %s failed", client_address)

@@ -160,7 +160,6 @@ class Supervisor:
                 client,
                 settle=self._options.settle.total_seconds(),
                 interval=self._interval,
-                reach=failpoints.reach,
             )
             parts = Parts(
                 options=self._options, handlers=self._handlers, arguments=arguments, exchange=client, store=store,

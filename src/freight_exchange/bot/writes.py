@@ -56,42 +56,10 @@ class Recorded:
 
 
 @attrs.frozen(kw_only=True)
-class Write:
-    """A write about a request that is carried out at most once."""
-
-    request: int
-
-    refusals: ClassVar[tuple[type[FreightExchangeError], ...]] = (BadRequestError,)
-    """Errors that are the service's answer to it."""
-
-    @property
-    def on_wire(self) -> SubmitOffer | Respond:
-        """The write as a value, to look for its effect."""
-        raise NotImplementedError
-
-    def plan(self, known: Sequence[Effect], event: int | None, *, is_bound: bool = True) -> Plan | Recorded:
-        """Decide what to do, by the effects on its request; raise an error if it must not be sent.
-
-        It belongs to the delivery of an event if it `is_bound`, and otherwise comes after the event.
-        """
-        raise NotImplementedError
-
-    async def send(self, exchange: FreightExchange) -> Any:
-        """Send it, and return the record of the reply."""
-        raise NotImplementedError
-
-    def rejected(self, effect: Effect) -> OfferRejectedError:
-        """Make the error for a write that the service has refused."""
-        reason, status = effect.facts.get("refusal"), effect.facts.get("status")
-        error = OfferRejectedError(f"{self} was refused: {reason}; it is not sent again", status=status)
-        error.request = self.request
-        return error
-
-
-@attrs.frozen(kw_only=True)
-class OfferWrite(Write):
+class OfferWrite:
     """An offer on a request. Without a `revision`, the price is ordered by its event."""
 
+    request: int
     amount: Decimal
     currency: int
     rates: Mapping[str, Decimal] | None = None
@@ -99,6 +67,8 @@ class OfferWrite(Write):
     revision: int | None = None
     allow_existing: bool = False
     currency_code: str | None = None
+
+    refusals: ClassVar = (BadRequestError,)
 
     @property
     def on_wire(self) -> SubmitOffer:
@@ -132,7 +102,7 @@ class OfferWrite(Write):
         if newest is not None and revision is not None and newest.revision > revision:
             return Recorded(newest)
         if earlier is not None and earlier.state == "refused":
-            raise self.rejected(earlier)
+            raise rejected_error(self, earlier)
         if newest is not None and self.revision is None:
             if (newest.event or 0, newest.facts["order"] == "after") > (event or 0, not is_bound):
                 raise AlreadyOfferedError(f"{self} was not sent: a newer event has its price", request=self.request)
@@ -160,14 +130,15 @@ class OfferWrite(Write):
 
 
 @attrs.frozen(kw_only=True)
-class AnswerWrite(Write):
+class AnswerWrite:
     """Approval or decline of an offer. `seen` is the offer as the handler saw it, if it did not give a number only."""
 
+    request: int
     offer: int
     approved: bool
     seen: Offer | None = None
 
-    refusals = (BadRequestError, NotFoundError)
+    refusals: ClassVar = (BadRequestError, NotFoundError)
 
     @property
     def on_wire(self) -> Respond:
@@ -190,7 +161,7 @@ class AnswerWrite(Write):
         earlier = approval if self.approved else decline
         is_same = earlier is not None and earlier.facts["offer"] == self.offer
         if earlier is not None and is_same and earlier.state == "refused":
-            raise self.rejected(earlier)
+            raise rejected_error(self, earlier)
         if earlier is not None and is_same and earlier.state == "confirmed":
             return Recorded(earlier)
         kind, tail = ("approval", "") if self.approved else ("decline", f":{self.offer}")
@@ -247,7 +218,11 @@ class AnswerWrite(Write):
         return AlreadyApprovedError(message, request=self.request, offer=approved)
 
 
-def load_write(effect: Effect) -> OfferWrite | AnswerWrite:
+Write: TypeAlias = OfferWrite | AnswerWrite
+"""A write about a request that is carried out at most once."""
+
+
+def load_write(effect: Effect) -> Write:
     """Return the write of an effect on a request."""
     if effect.kind == "offer":
         return load_offer(effect)
@@ -317,6 +292,14 @@ def in_doubt_error(effect: Effect) -> OfferInDoubtError:
         " that is known",
         request=effect.subject,
     )
+
+
+def rejected_error(write: Write, effect: Effect) -> OfferRejectedError:
+    """Make the error for a write that the service has refused."""
+    reason, status = effect.facts.get("refusal"), effect.facts.get("status")
+    error = OfferRejectedError(f"{write} was refused: {reason}; it is not sent again", status=status)
+    error.request = write.request
+    return error
 
 
 def decide(effect: Effect, *, taken: object) -> Effect:
