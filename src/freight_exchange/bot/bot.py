@@ -220,13 +220,7 @@ class Bot(Router):
             ConfigurationError: An event loop runs already, this is not the main thread, or the backend does not exist.
                 Use `await bot.serve()` or `async with bot:` there.
         """
-        process.run(
-            self._begin,
-            lambda supervisor: supervisor(self._exchange),
-            self._metrics.in_flight,
-            self._options.drain.total_seconds(),
-            backend,
-        )
+        process.run(self, backend)
 
     async def serve(self, *, exchange: FreightExchange | None = None, failpoints: Failpoints = no_failpoints) -> None:
         """Run until `stop()`, or an error that retries cannot solve.

@@ -145,14 +145,3 @@ def _takes_exchange(lifespan: Lifespan) -> bool:
     """Return whether it has a required parameter, which can only be the exchange."""
     parameters = inspect.signature(lifespan).parameters.values()
     return any(one.kind in _POSITIONAL and one.default is inspect.Parameter.empty for one in parameters)
-
-
-@asynccontextmanager
-async def entered_client(exchange: FreightExchange | None) -> AsyncIterator[FreightExchange]:
-    """Enter and close the client, unless the caller has entered it."""
-    client = exchange or FreightExchange()
-    if client.entered:
-        yield client
-    else:
-        async with client:
-            yield client

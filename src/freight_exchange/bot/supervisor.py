@@ -20,12 +20,13 @@ from freight_exchange.bot import failpoints
 from freight_exchange.bot.context import Stopping
 from freight_exchange.bot.handler import Handler, resolve_arguments
 from freight_exchange.bot.ledger import Ledger
-from freight_exchange.bot.lifespan import entered_client, run_with_lifespan
+from freight_exchange.bot.lifespan import run_with_lifespan
 from freight_exchange.bot.port import OperatorPort
 from freight_exchange.bot.process import CLOSE_TIMEOUT
 from freight_exchange.bot.session import Parts, Session
 from freight_exchange.bot.status import BotStatus
 from freight_exchange.bot.tasks import find_failure, unwrap_errors
+from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError, FencedError, HeldError, LoginRejectedError, StoreAwayError
 from freight_exchange.store.database import Store, as_store
 from freight_exchange.store.errors import HeldHereError, StoreRefusedError
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from freight_exchange.bot.lifespan import Lifespan
     from freight_exchange.bot.metrics import Metrics
     from freight_exchange.bot.status import Phase
-    from freight_exchange.client import FreightExchange
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -100,7 +100,9 @@ class Supervisor:
                 async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
                     if self._options.port is not None:
                         await tasks.start(self._open_port)
-                    client = await stack.enter_async_context(entered_client(exchange))
+                    client = exchange or FreightExchange()
+                    if not client.entered:
+                        await stack.enter_async_context(client)
                     client = client._instrumented(self._metrics)
                     tasks.start_soon(self._take_snapshots)
 
@@ -154,13 +156,8 @@ class Supervisor:
                 return
             if client._shared.clock is not None:
                 store.clock.follow(client._shared.clock.read)
-            self._state, self._young_since = None, anyio.current_time()
-            ledger = Ledger(
-                store,
-                client,
-                settle=self._options.settle.total_seconds(),
-                interval=self._interval,
-            )
+            self._young_since = anyio.current_time()
+            ledger = Ledger(store, client, settle=self._options.settle.total_seconds(), interval=self._interval)
             parts = Parts(
                 options=self._options, handlers=self._handlers, arguments=arguments, exchange=client, store=store,
                 ledger=ledger, metrics=self._metrics, stopping=self.stopping,
@@ -171,7 +168,7 @@ class Supervisor:
     async def _open_store(self, stack: AsyncExitStack) -> Store | None:
         """Open the store; in standby, wait while another process holds it. Return `None` if the bot is stopped."""
         has_logged = False
-        while not self.stopping.is_set():
+        while not self.stopping:
             try:
                 store = await stack.enter_async_context(as_store(self._options.store))
                 if store in _in_use:
@@ -183,45 +180,41 @@ class Supervisor:
                     raise
                 if not has_logged:
                     _logger.info("standby: %s; this bot takes over once it ends", error)
-                has_logged, self._state = True, "standby"
+                has_logged = True
             else:
                 _in_use.add(store)
                 stack.callback(_in_use.discard, store)
                 return store
-            await self._wait(_STANDBY_PAUSE)
+            await self._wait(_STANDBY_PAUSE, "standby")
         return None
 
     async def _run_sessions(self, parts: Parts, client: FreightExchange) -> None:
         login_pause = self._interval
         away_pause, next_log = _AWAY_PAUSE, 0.0
-        while not self.stopping.is_set():
+        while not self.stopping:
+            self._state = None
             session = self.session = Session(
                 parts, self._set_ready, lambda error: self._on_session_failure(error, client)
             )
             began = anyio.current_time()
             try:
                 await session.run()
-            except _LOST_SEAT as error:
-                if not self._joins_again(error):
+            except (*_LOST_SEAT, LoginRejectedError) as error:
+                if not self._goes_on(error, client):
                     raise
+                if isinstance(error, LoginRejectedError):
+                    await self._wait(login_pause, "login-rejected")
+                    login_pause = min(2 * login_pause, _MAX_LOGIN_PAUSE)
+                    client.reset_login()
+                    continue
                 if anyio.current_time() - began > _LOG_INTERVAL:
                     away_pause = _AWAY_PAUSE
                 if anyio.current_time() >= next_log:
                     _logger.warning("the bot has lost its place in the store: %s; joining again", error)
                     next_log = anyio.current_time() + _LOG_INTERVAL
-                self._state = "starting"
-                await self._wait(away_pause if not isinstance(error, FencedError) else 0.0)
+                await self._wait(away_pause if not isinstance(error, FencedError) else 0.0, "starting")
                 if isinstance(error, StoreRefusedError):
                     away_pause = min(2 * away_pause, _MAX_REFUSED_PAUSE)
-                self._state = None
-            except LoginRejectedError:
-                if client.user is None:
-                    raise
-                self._state = "login-rejected"
-                await self._wait(login_pause)
-                self._state = None
-                login_pause = min(2 * login_pause, _MAX_LOGIN_PAUSE)
-                client.reset_login()
             else:
                 return
 
@@ -230,24 +223,25 @@ class Supervisor:
         self.status()
         self.ready.set()
 
-    def _joins_again(self, error: BaseException) -> bool:
-        """Return whether a session follows: not if the database was out of reach from the start."""
-        return isinstance(error, FencedError) or self._was_running
+    def _goes_on(self, error: BaseException, client: FreightExchange) -> bool:
+        """Return whether another session follows: not if the database or the login has failed from the start."""
+        if isinstance(error, LoginRejectedError):
+            return client.user is not None
+        return isinstance(error, FencedError) or (isinstance(error, _LOST_SEAT) and self._was_running)
 
     def _on_session_failure(self, error: BaseException, client: FreightExchange) -> None:
-        if isinstance(error, _LOST_SEAT) and self._joins_again(error):
-            return
-        if isinstance(error, LoginRejectedError) and client.user is not None:
-            # The login was accepted before: the account may be locked, or its password is being changed.
+        if not self._goes_on(error, client):
+            self._report(error)
+        elif isinstance(error, LoginRejectedError):
+            # The account may be locked, or its password is being changed.
             _logger.critical(
                 "%s rejects the login, which it accepted before: %s; the bot drains, and tries again",
                 client._base_url,
                 error,
             )
-            return
-        self._report(error)
 
-    async def _wait(self, seconds: float) -> None:
+    async def _wait(self, seconds: float, state: Phase) -> None:
+        self._state = state
         with anyio.move_on_after(seconds):
             await self.stopping.wait()
 
