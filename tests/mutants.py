@@ -397,7 +397,7 @@ _BOT: Final = (
            (f"{_ANSWERS}::test_approval_by_a_person_stands",)),
     Mutant("cancelled-delivery-costs-an-attempt", MISSED, {"Worker._settle": lambda settle:
            lambda self, one, delivery, verdict: settle(self, one, delivery, attrs.evolve(verdict, refund=False))},
-           ("bot/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",)),
+           ("bot/test_stop.py::TestDrain::test_cancelled_handlers_are_called_again",)),
     Mutant("page-of-a-gateway-refuses-an-offer", MISSED, {"outcome_of": lambda outcome_of: lambda error, refusals:
            "refused" if isinstance(error, refusals) else outcome_of(error, refusals)},
            (f"{_DOUBTS}::TestOutcome::test_refusal_of_a_gateway_leaves_a_doubt",)),
@@ -406,9 +406,9 @@ _BOT: Final = (
     Mutant("attempt-not-counted-at-the-claim", HANG, {"work/_CLAIM": swapped("attempts + 1", "1")},
            ("bot/test_deliveries.py::test_delivery_is_repeated_after_a_crash_unless_it_was_settled",)),
     Mutant("handler-without-a-time-limit", HANG, {"Worker._call": _shielded}, ("bot/test_retries.py",)),
-    Mutant("second-signal-waits", HANG, {"_Program._on_signal": returns(None)}, ("bot/test_process.py::TestSignals",)),
+    Mutant("second-signal-waits", HANG, {"_Program._on_signal": returns(None)}, ("bot/test_process.py::test_process_ends",)),
     Mutant("watchdog-asleep", HANG, {"Watchdog.set_deadline": returns(None)},
-           ("bot/test_watchdog.py::TestHanging::test_handler_is_ended_with_drain",)),
+           ("bot/test_process.py::test_process_ends",)),
     Mutant("dead-bot-looks-alive", HANG, {"Supervisor._ages": returns([(0.0, 1.0)])},
            ("bot/test_first_minutes.py::test_bot_whose_scans_fail_is_not_live",)),
     Mutant("deliveries-without-a-limit", STORM, {"Worker._claim": given(free=1000)},

@@ -11,16 +11,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from io import FileIO
-from itertools import cycle
 from pathlib import Path
 from typing import Any, TextIO
-
-__all__ = ["BOTH", "TIMEOUT", "Started", "end_of", "in_turn", "process", "side_by_side", "starters", "until"]
 
 ROOT = Path(__file__).parents[2]
 BOTH = ("asyncio", "trio")
@@ -342,18 +339,6 @@ def process(backend: str = "asyncio", **options: Any) -> Iterator[Started]:
             yield child
         finally:
             child.send_signal(signal.SIGKILL)
-
-
-@contextmanager
-def side_by_side(cases: Mapping[Any, Mapping[str, Any]]) -> Iterator[dict[Any, Started]]:
-    """Start the processes of all cases of a test concurrently, since they mostly wait."""
-    with contextlib.ExitStack() as stack:
-        yield {case: stack.enter_context(process(**reported)) for case, reported in cases.items()}
-
-
-def in_turn(*cases: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """Pair the cases with the backends alternately, since a process is expensive."""
-    return [(backend, *case) for backend, case in zip(cycle(BOTH), cases, strict=False)]
 
 
 def until(child: Started, word: str) -> None:

@@ -162,7 +162,7 @@ def test_filter_selects_by_measures_and_words(filters: dict[str, Any], matches: 
 
 def test_error_of_a_filter_is_raised() -> None:
     router = Router()
-    router.on_new(where=lambda request: {}[request.index])(quote)
+    router.on_new(where=lambda request: dict[int, bool]()[request.index])(quote)
     with pytest.raises(LookupError):
         only(router).matches(event("new"))
     assert not only(router).matches(event("updated"))
