@@ -6,13 +6,14 @@ A process has events and deliveries that tests make by hand. It can be killed at
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from typing import Any
 
 import anyio
 import attrs
+from tests.bot.rig import AMOUNT, BIDS, HOUR, INTERVAL
 
 from freight_exchange import FreightExchange
 from freight_exchange.bot import failpoints
@@ -24,12 +25,10 @@ from freight_exchange.models import Offer
 from freight_exchange.store import Store, effects, fleet
 from freight_exchange.store.database import Database
 from freight_exchange.store.fleet import Binding
-from freight_exchange.testing import FAULTS, Sandbox
+from freight_exchange.testing import Sandbox
 
-SETTLE, INTERVAL = 5.0, 30.0
-AMOUNT = "1840.50"
-OFFER, BIDS, ANSWER = "quote/submitoffer", "quote/bid", "quote/approveoffer"
-HOUR = 3600.0
+SETTLE = 5.0
+ANSWER = "quote/approveoffer"
 
 
 class Killed(BaseException):
@@ -212,28 +211,6 @@ def _is_kill(error: BaseException) -> bool:
     return isinstance(error, Killed)
 
 
-def strike(sandbox: Sandbox, name: str, path: str = OFFER, **how: Any) -> None:
-    """Arm the faults of a name at a path."""
-    sandbox.strike(*FAULTS[name](path=path, **how))
-
-
-def amounts_on(sandbox: Sandbox, request: int) -> list[str]:
-    """Return the amounts of all offers that the exchange took on a request."""
-    return [str(record.offer.amount) for record in sandbox.audit_log.offers_on(request)]
-
-
-def sent(sandbox: Sandbox, path: str = OFFER) -> int:
-    """Count the writes that reached the exchange, whether or not it took them."""
-    return len(sandbox.audit_log.calls_to("POST", path))
-
-
 def reads(sandbox: Sandbox, path: str = BIDS) -> int:
     """Count the readings of a listing's pages."""
     return len(sandbox.audit_log.calls_to("GET", path))
-
-
-async def eventually(condition: Callable[[], object], within: float = HOUR) -> None:
-    """Wait for a condition."""
-    with anyio.fail_after(within):
-        while not condition():  # noqa: ASYNC110 - the condition has no event
-            await anyio.sleep(0.5)

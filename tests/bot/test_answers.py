@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import attrs
 import pytest
-from tests.bot.processes import ANSWER, HOUR, INTERVAL, SETTLE, Delivery, Process, process, sent, strike
+from tests.bot.processes import ANSWER, SETTLE, Delivery, Process, process
+from tests.bot.rig import HOUR, INTERVAL, sent, strike
 
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.errors import (

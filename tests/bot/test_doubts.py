@@ -11,21 +11,8 @@ from typing import Any
 import anyio
 import attrs
 import pytest
-from tests.bot.processes import (
-    AMOUNT,
-    HOUR,
-    INTERVAL,
-    OFFER,
-    SETTLE,
-    Delivery,
-    Process,
-    amounts_on,
-    eventually,
-    process,
-    reads,
-    sent,
-    strike,
-)
+from tests.bot.processes import SETTLE, Delivery, Process, process, reads
+from tests.bot.rig import AMOUNT, HOUR, INTERVAL, OFFER, UNANSWERED, UNPROCESSED, amounts_on, eventually, sent, strike
 
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.errors import (
@@ -49,7 +36,6 @@ TAKEN = [
     "bad_request_after_commit",
 ]  # fmt: skip
 ABSENT = ["reset_after_send", "server_error", "html_200", "garbage_status", "unavailable"]
-UNANSWERED, UNPROCESSED = "reset_after_processing", "reset_after_send"
 
 
 class TestOutcome:

@@ -138,25 +138,3 @@ def test_port_answers_while_the_loop_is_blocked() -> None:
             time.sleep(4)
         # Its scans have stopped: the watermark is older than three intervals.
         assert codes == [200, 503]
-
-
-def test_lifespan_that_fails_after_a_clean_stop_keeps_the_status() -> None:
-    program = """
-        async def lifespan():
-            yield {}
-            raise OSError("the pool is gone")
-
-
-        bot = Bot(sandbox.client(), store=None, start="backfill", lifespan=lifespan)
-
-
-        @bot.on_new
-        async def quote(request, ctx):
-            print("called", flush=True)
-        """
-    with running(program) as process:
-        lines_of(process, "called")
-        process.send_signal(STOP)
-        assert process.wait(20) == 0
-        assert process.stderr is not None
-        assert "the pool is gone" in process.stderr.read()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 
 import anyio
-import attrs
 import pytest
-from tests.bot.rig import BIDS, OFFER, amounts_on, approve, eventually, new_bot, offers, run_until_idle
+from tests.bot.rig import BIDS, amounts_on, approve, eventually, new_bot, offers, run_until_idle
 
 from freight_exchange import Bot, Context, RateRequest
 from freight_exchange.bot import OfferContext, RequestContext, SelectedContext
 from freight_exchange.models import Bid, Offer
 from freight_exchange.store import Store
-from freight_exchange.testing import FAULTS, Fault, Sandbox
+from freight_exchange.testing import FAULTS, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
@@ -84,40 +82,6 @@ async def test_selection_is_told_at_the_pace_of_the_feed() -> None:
         began = anyio.current_time()
         await eventually(lambda: won)
         assert anyio.current_time() - began < 5
-
-
-async def test_bot_that_quotes_on_each_update_comes_to_rest_after_one_offer_for_each_change() -> None:
-    """The service writes into the request when an offer comes: its name, and the notes that it composes."""
-    sandbox, updates = Sandbox(), list[int]()
-    index = 0
-
-    def echo(exchange: Any, now: float) -> None:
-        cargo = exchange.requests[index].cargo
-        name = f"Goods with {len(exchange.audit_log.offers) + 1} offers"
-        exchange.update(index, now, attrs.evolve(cargo, commodityname=name))
-
-    bot = new_bot(None)
-
-    @bot.on_new(id="quote")
-    @bot.on_updated(id="quote")
-    async def quote(request: RateRequest, ctx: Context) -> None:
-        updates.append(request.index)
-        await ctx.offer(amount=Decimal(62) * (request.quantity or 0), currency="USD")
-
-    sandbox.strike(Fault(name="echo", path=OFFER, method="POST", change=echo, times=None))
-    async with sandbox.running(bot) as trial:
-        index = sandbox.publish()
-        await trial.idle()
-        for quantity in (30, 40):
-            sandbox.update(index, quantity=quantity)
-            await trial.idle()
-        await anyio.sleep(600)
-        await trial.idle()
-        quantity = sandbox.exchange.requests[index].cargo.quantity
-        first = amounts_on(sandbox, index)[0]
-        assert amounts_on(sandbox, index) == [first, "1860", "2480"]
-        assert quantity == 40
-        assert 4 <= len(updates) <= 6
 
 
 async def test_event_of_a_context_has_the_type_of_its_decorator(store: Store) -> None:

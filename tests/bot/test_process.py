@@ -122,6 +122,9 @@ ROWS: dict[str, Row] = {
         {"handler": "leaves with 5", "closing": "raises"}, (), 1,
         log=("error while the lifespan closes", "OSError: the pool is gone"),
     ),
+    "and after a clean stop": Row(
+        {"handler": "heeds", "closing": "raises"}, [SIGTERM], 0, log=("OSError: the pool is gone",)
+    ),
     "and after a rejected login": Row(
         {"faults": ["login_message_401"], "closing": "raises"}, (), 77,
         log=("error while the lifespan closes", "OSError: the pool is gone"),
