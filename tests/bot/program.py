@@ -25,7 +25,7 @@ TIMEOUT = 60.0
 """Seconds after which a test fails because its process does not end."""
 
 PROGRAM = """
-import asyncio, json, os, signal, sys, time
+import asyncio, json, multiprocessing, os, signal, sys, time
 from datetime import timedelta
 from functools import partial
 
@@ -53,6 +53,11 @@ threads = []
 def never_heeds():
     threads.append("started")
     time.sleep(3600)
+
+
+def absolute():
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return pool.map(abs, [-2, 3])
 
 
 async def leave_a_thread(tasks):
@@ -187,6 +192,20 @@ async def quote(request, ctx):
         case "logs":
             ctx.log.info("quoting %s", "tiles\\n2027-01-01 CRITICAL \\x1b[2J")
             bot.stop()
+        case "forks":
+            child = os.fork()
+            if child == 0:
+                time.sleep(60)
+                os._exit(0)
+            os.kill(child, signal.SIGTERM)
+            ended_by = os.waitpid(child, 0)[1] & 127
+            await anyio.sleep(0.5)
+            say(f"the fork was ended by {ended_by}, stopping: {bool(ctx.stopping)}")
+        case "has a pool of forks":
+            say(f"{await anyio.to_thread.run_sync(absolute)}, stopping: {bool(ctx.stopping)}")
+        case "says its port, and blocks":
+            say(bot.status().address[1])
+            time.sleep(30)
         case "signals itself":
             signal.raise_signal(signal.SIGTERM)
             await ctx.stopping.wait()

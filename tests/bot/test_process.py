@@ -19,7 +19,7 @@ from typing import Any
 import anyio
 import attrs
 import pytest
-from tests.bot.program import BOTH, TIMEOUT, Started, end_of, process, until
+from tests.bot.program import BOTH, ROOT, TIMEOUT, Started, end_of, process, until
 
 from freight_exchange import Bot, ConfigurationError
 
@@ -90,6 +90,12 @@ ROWS: dict[str, Row] = {
     "and in a blocked loop": Row(TAKES_TIME | {"blocks": True}, [SIGTERM, SIGINT], 130, word="stopped"),
     "a signal during an outage": Row({"faults": ["unavailable_forever"]}, [SIGTERM], 0, drained(0), word="lifespan"),
     "a signal of a handler": Row({"handler": "signals itself"}, (), 0),
+    "a fork that is signalled": Row(
+        {"handler": "forks"}, [SIGTERM], 0, drained(0), word="the fork was ended by 15, stopping: False", both=True
+    ),
+    "a pool of forks": Row(
+        {"handler": "has a pool of forks"}, [SIGTERM], 0, drained(0), word="[2, 3], stopping: False"
+    ),
     "a handler that heeds nothing": Row(
         {"handler": "heeds nothing", "drain": 0.2}, [SIGTERM], 70, "", (REQUEST_1,), again=1, both=True
     ),
@@ -214,6 +220,30 @@ def test_signal_after_stop_drains(backend: str, blocks: bool, tmp_path: Path) ->
         status, text, log = end_of(child)
     assert (status, text) == (0, drained(1))
     assert "SIGTERM: draining" in log
+
+
+def test_first_process_of_a_container_is_ended_by_a_signal_during_its_imports() -> None:
+    """The kernel drops signals to process 1 that it has no handler for."""
+    text = (
+        "import os, signal, time\nown = os.getpid()\nos.getpid = lambda: 1\nimport freight_exchange.bot\n"
+        "os.kill(own, signal.SIGTERM)\ntime.sleep(5)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", text], cwd=ROOT / "src", check=False).returncode == 143
+
+
+def test_port_answers_while_the_loop_is_blocked() -> None:
+    """Its scans have stopped: after three intervals the watermark is too old."""
+    with process(handler="says its port, and blocks", host="127.0.0.1") as child:
+        until(child, "at the handlers")
+        url, codes = f"http://127.0.0.1:{int(child.stdout.readline())}/livez", list[int]()
+        for _ in range(2):
+            try:
+                with urllib.request.urlopen(url, timeout=3) as reply:
+                    codes.append(reply.status)
+            except urllib.error.HTTPError as error:
+                codes.append(error.code)
+            time.sleep(4)
+    assert codes == [200, 503]
 
 
 @pytest.mark.parametrize("where", ["a file of another kind", "a folder"])
