@@ -16,7 +16,7 @@ from freight_exchange.bot import admin, process
 from freight_exchange.bot.failpoints import Failpoints, no_failpoints
 from freight_exchange.bot.handler import Handler
 from freight_exchange.bot.lifespan import Lifespan, check_lifespan, no_resources
-from freight_exchange.bot.metrics import Metrics, MetricsSource, make_collector, make_exposition
+from freight_exchange.bot.metrics import Metrics, make_collector, make_exposition
 from freight_exchange.bot.outcomes import ProcessEnd, describe
 from freight_exchange.bot.router import Router
 from freight_exchange.bot.session import Session
@@ -194,7 +194,6 @@ class Bot(Router):
         self._exchange = exchange
         self._lifespan = no_resources if lifespan is None else lifespan
         self._metrics = Metrics()
-        self._source = MetricsSource(name, self.status, self._metrics, lambda: self._handlers)
         self._supervisor: Supervisor | None = None
         self._background: Background | None = None
 
@@ -332,12 +331,7 @@ class Bot(Router):
 
     def status(self) -> BotStatus:
         """Return the present status, or the last one after the end. Any thread may call this."""
-        if self._supervisor is None:
-            return BotStatus(
-                state="stopped", live=False, age=timedelta(0), feed=None, in_flight=0, waiting=0, waited=timedelta(0),
-                handled=0, retried=0, dead=0, offers={}, in_doubt=0, parked=0, address=None,
-            )  # fmt: skip
-        return self._supervisor.status()
+        return BotStatus(state="stopped") if self._supervisor is None else self._supervisor.status()
 
     def collector(self, *others: Bot) -> Collector:
         """Return a Prometheus collector of this bot's metrics, or of several bots' with the label `bot`, their name.
@@ -347,7 +341,7 @@ class Bot(Router):
         Raises:
             ConfigurationError: The extra `metrics` is not installed, or two bots have one name.
         """
-        return make_collector([bot._source for bot in (self, *others)])
+        return make_collector([self, *others])
 
     async def dead_letters(self) -> Sequence[DeadLetter]:
         """Return the deliveries that were given up, the oldest first."""

@@ -10,7 +10,6 @@ from freight_exchange.errors import ValidationError
 IN_DOUBT: Final = "its offer is in doubt"
 """Stored error of a delivery that waits for the result of an offer."""
 
-_DEFAULT_DELAY: Final = timedelta(minutes=1)
 _MAX_DELAY: Final = timedelta(days=36525).total_seconds()
 
 
@@ -34,10 +33,10 @@ class RetryLater(Exception):
         reason: A text or an error, for the log.
     """
 
-    delay = _DEFAULT_DELAY.total_seconds()
+    delay = 60.0
     reason = ""
 
-    def __init__(self, delay: timedelta | float = _DEFAULT_DELAY, reason: object = "") -> None:
+    def __init__(self, delay: timedelta | float = delay, reason: object = "") -> None:
         if isinstance(delay, bool) or not isinstance(delay, timedelta | int | float):
             raise ValidationError(f"delay must be a timedelta or seconds, not a {type(delay).__name__}", field="delay")
         seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay

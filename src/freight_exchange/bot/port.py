@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("freight_exchange.bot")
 
 _REQUEST_TIMEOUT: Final = 5.0
-_MAX_CONNECTIONS: Final = 128
 
 
-class OperatorPort:
+class OperatorPort(ThreadingTCPServer):
     """Operator's port, open until `close`.
 
     Args:
@@ -31,6 +30,11 @@ class OperatorPort:
         expose: From a header `Accept` to the type and text of the metrics; `None` without the extra `metrics`.
     """
 
+    daemon_threads = True
+    # A port that another process listens on is refused, and one that was closed just now is not.
+    allow_reuse_address = True
+    request_queue_size = 128
+
     def __init__(
         self,
         host: str,
@@ -38,35 +42,19 @@ class OperatorPort:
         status: Callable[[], BotStatus],
         expose: Callable[[str], tuple[str, bytes]] | None,
     ) -> None:
+        self.status, self.expose = status, expose
         try:
-            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            self._server = _Server(family, (host, port), status, expose)
+            self.address_family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+            super().__init__((host, port), _Handler)
         except (OSError, OverflowError, UnicodeError) as error:
             raise ConfigurationError(f"cannot listen on the operator's port {port} of {host!r}: {error}") from error
-        self.address = (host, int(self._server.server_address[1]))
-        threading.Thread(target=self._server.serve_forever, name="operator's port", daemon=True).start()
+        self.address = (host, int(self.server_address[1]))
+        threading.Thread(target=self.serve_forever, name="operator's port", daemon=True).start()
 
     def close(self) -> None:
         """Close the port."""
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _Server(ThreadingTCPServer):
-    daemon_threads = True
-    # A port that another process listens on is refused, and one that was closed just now is not.
-    allow_reuse_address = True
-    request_queue_size = _MAX_CONNECTIONS
-
-    def __init__(
-        self,
-        family: socket.AddressFamily,
-        address: tuple[str, int],
-        status: Callable[[], BotStatus],
-        expose: Callable[[str], tuple[str, bytes]] | None,
-    ) -> None:
-        self.address_family, self.status, self.expose = family, status, expose
-        super().__init__(address, _Handler)
+        self.shutdown()
+        self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         _logger.debug("the operator's port: the client %s failed", client_address)
@@ -95,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def _answer(self) -> tuple[int, str, bytes]:
-        server = cast("_Server", self.server)
+        server = cast(OperatorPort, self.server)
         path, text = self.path.partition("?")[0], "text/plain; charset=utf-8"
         if path not in ("/livez", "/readyz", "/metrics"):
             return 404, text, b"there are /livez, /readyz and /metrics\n"
