@@ -92,15 +92,7 @@ class Routing:
     async def _route(self) -> bool:
         """Route a batch of events of each feed, and return whether there were any."""
         found_any = False
-        by_feed: dict[int, list[work.Cursor]] = {}
-        for cursor in await self._cursors():
-            if cursor.position >= 0:
-                by_feed.setdefault(cursor.feed, []).append(cursor)
-        for feed, cursors in by_feed.items():
-            first = min(cursor.position for cursor in cursors)
-            stored = await self._store.run(work.events_after, feed, first)
-            if not stored:
-                continue
+        for feed, cursors, stored in await self._store.run(self._read):
             found_any = True
             # An event for one new handler alone has a delivery already.
             events = [(row, load_event(row.kind, row.payload)) for row in stored if not row.kind.startswith("earlier:")]
@@ -127,6 +119,18 @@ class Routing:
             if made is not None:
                 self._log(event for row, event in events if row.id > max(cursor.position for cursor in cursors))
         return found_any
+
+    def _read(self, db: Database) -> list[tuple[int, list[work.Cursor], list[work.StoredEvent]]]:
+        """Return each feed that has events to route, with its cursors and a batch of the events."""
+        by_feed: dict[int, list[work.Cursor]] = {}
+        for cursor in work.cursors(db, self._store.binding, [*self._handlers]):
+            if cursor.position >= 0:
+                by_feed.setdefault(cursor.feed, []).append(cursor)
+        found = [
+            (feed, cursors, work.events_after(db, feed, min(cursor.position for cursor in cursors)))
+            for feed, cursors in by_feed.items()
+        ]
+        return [one for one in found if one[-1]]
 
     def _log(self, events: Any) -> None:
         for event in events:

@@ -24,6 +24,7 @@ from freight_exchange.store import work
 
 if TYPE_CHECKING:
     from freight_exchange.bot.session import Parts
+    from freight_exchange.store.database import Database
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -76,30 +77,33 @@ class Worker:
                 wakeup = self._store.waiter("work")
                 is_slow = self._store.is_shared and self._metrics.is_cut_off
                 free = 1 - len(self._running) if is_slow else self._concurrency - len(self._running)
-                claimed = await self._claim(free) if free > 0 else []
+                claimed, due = await self._claim(free) if free > 0 else ([], _MAX_SLEEP)
                 for one in claimed:
                     self._running.add((one.event, one.handler))
                     calls.start_soon(self._deliver, one)
                 if is_slow:
                     await _wait(anyio.Event(), _CUT_OFF_SLEEP)
                 elif free <= 0 or not claimed:
-                    await _wait(wakeup, await self._time_to_next() if free > 0 else _MAX_SLEEP)
+                    await _wait(wakeup, due)
 
-    async def _claim(self, free: int) -> list[work.Claimed]:
+    async def _claim(self, free: int) -> tuple[list[work.Claimed], float]:
+        """Claim up to `free` deliveries; return them, and the seconds until another one may be due."""
         reach("before claim")
+        store, rows = self._store, [*self._handlers]
+        longest = _SHARED_SLEEP if store.is_shared else _MAX_SLEEP
+
+        def claim(db: Database) -> tuple[list[work.Claimed], float]:
+            claimed = work.claim(db, store.binding, store.me, rows, free, in_doubt=IN_DOUBT)
+            due = None if claimed else work.next_due(db, rows)
+            return claimed, longest if due is None else max(_MIN_SLEEP, min(due, longest))
+
         claimed: list[work.Claimed] = []
+        due = longest
         with anyio.CancelScope(shield=True):
-            claimed = await self._store.run(
-                work.claim, self._store.binding, self._store.me, [*self._handlers], free, in_doubt=IN_DOUBT
-            )
+            claimed, due = await store.run(claim)
         if claimed:
             reach("after claim")
-        return claimed
-
-    async def _time_to_next(self) -> float:
-        longest = _SHARED_SLEEP if self._store.is_shared else _MAX_SLEEP
-        due = await self._store.run(work.next_due, [*self._handlers])
-        return longest if due is None else max(_MIN_SLEEP, min(due, longest))
+        return claimed, due
 
     async def _deliver(self, claimed: work.Claimed) -> None:
         key = claimed.event, claimed.handler
