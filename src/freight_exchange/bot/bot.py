@@ -16,7 +16,7 @@ from freight_exchange.bot import admin, process
 from freight_exchange.bot.failpoints import Failpoints, no_failpoints
 from freight_exchange.bot.handler import Handler
 from freight_exchange.bot.lifespan import Lifespan, check_lifespan, no_resources
-from freight_exchange.bot.metrics import Metrics, make_collector, make_exposition
+from freight_exchange.bot.metrics import Metrics, make_collector
 from freight_exchange.bot.outcomes import ProcessEnd, describe
 from freight_exchange.bot.router import Router
 from freight_exchange.bot.session import Session
@@ -254,15 +254,7 @@ class Bot(Router):
             return supervisor
         if not self._handlers:
             raise ConfigurationError("this bot has no handler: register one, or include the router that has them")
-        expose = None
-        if self._options.port is not None:
-            try:
-                expose = make_exposition(self.collector())
-            except ConfigurationError:
-                expose = None
-        self._supervisor = Supervisor(
-            self._options, self._handlers, self._lifespan, self._metrics, expose, on_failure or _log_failure
-        )
+        self._supervisor = Supervisor(self, on_failure or _log_failure)
         return self._supervisor
 
     @property

@@ -173,8 +173,15 @@ def make_collector(bots: Sequence[Bot]) -> Collector:
     return BotCollector()
 
 
-def make_exposition(collector: Collector) -> Callable[[str], tuple[str, bytes]]:
-    """Return a function from a header `Accept` to the text of a bot's metrics and its process's, with its type."""
+def make_exposition(bot: Bot) -> Callable[[str], tuple[str, bytes]] | None:
+    """Return a function from a header `Accept` to the type and text of a bot's metrics and its process's.
+
+    `None` without the extra.
+    """
+    try:
+        collector = make_collector([bot])
+    except ConfigurationError:
+        return None
     from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
     from prometheus_client.exposition import choose_encoder
 

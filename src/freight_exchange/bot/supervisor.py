@@ -18,9 +18,10 @@ import attrs
 
 from freight_exchange.bot import failpoints
 from freight_exchange.bot.context import Stopping
-from freight_exchange.bot.handler import Handler, resolve_arguments
+from freight_exchange.bot.handler import resolve_arguments
 from freight_exchange.bot.ledger import Ledger
 from freight_exchange.bot.lifespan import run_with_lifespan
+from freight_exchange.bot.metrics import make_exposition
 from freight_exchange.bot.port import OperatorPort
 from freight_exchange.bot.process import CLOSE_TIMEOUT
 from freight_exchange.bot.session import Parts, Session
@@ -35,9 +36,7 @@ from freight_exchange.store.work import Overdue
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-    from freight_exchange.bot.bot import BotOptions
-    from freight_exchange.bot.lifespan import Lifespan
-    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.bot import Bot
     from freight_exchange.bot.status import Phase
 
 _logger = logging.getLogger("freight_exchange.bot")
@@ -61,20 +60,12 @@ class Supervisor:
     `ready` is set once deliveries begin, or at the end. `session` is the present or last one.
     """
 
-    def __init__(
-        self,
-        options: BotOptions,
-        handlers: Mapping[str, Handler],
-        lifespan: Lifespan,
-        metrics: Metrics,
-        expose: Callable[[str], tuple[str, bytes]] | None,
-        on_failure: Callable[[BaseException], None],
-    ) -> None:
-        self._options = options
-        self._handlers = handlers
-        self._lifespan = lifespan
-        self._metrics = metrics
-        self._expose = expose
+    def __init__(self, bot: Bot, on_failure: Callable[[BaseException], None]) -> None:
+        self._options = options = bot._options
+        self._handlers = bot._handlers
+        self._lifespan = bot._lifespan
+        self._metrics = bot._metrics
+        self._expose = None if options.port is None else make_exposition(bot)
         self._on_failure = on_failure
         self._interval = options.interval.total_seconds()
         self._thread = threading.get_ident()
