@@ -312,7 +312,7 @@ class Play:
         self.random = random = Random(f"bot {seed}")
         self.tasks = tasks
         self.is_naive = is_naive
-        self.interval = random.choice((30.0, 120.0, 240.0))
+        self.interval = random.choice((30.0, 120.0, 120.0, 240.0))
         self.settle = random.choice((30.0, 30.0, 120.0))
         self.sandbox = Sandbox(Profile(late_visibility=0.0), seed=seed, began=BEGAN)
         self.exchange = self.sandbox.exchange
@@ -487,7 +487,7 @@ class Play:
         for machine in self.machines:
             if not machine.lives or machine.life.ended.is_set():
                 machine.start(self.last)
-            await self.wait(3 * self.interval + self.settle + 300.0)
+            await self.wait(self.interval + self.settle + 60.0)
             life = machine.life
             if not self.is_naive:
                 await self._settle(life)
@@ -502,7 +502,7 @@ class Play:
             for _ in range(2):
                 with contextlib.suppress(TimeoutError):
                     await life.trial.idle(timedelta(hours=4))
-                await self.wait(400.0)
+                await self.wait(120.0)
             status = bot.status()
             if status.in_doubt or status.in_flight or status.waiting > status.parked or status.state != "running":
                 self.flaws.append(f"the last process never became idle: {status}")
