@@ -18,7 +18,7 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 # The tests start hundreds of processes: without byte code each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup check test beside long mutants demo docs bench browser format lock clean
+.PHONY: help check test long mutants demo docs bench browser lock clean
 
 help:
 	@echo "make test     every check: lint, types, layers, tests, the built wheel (FAST=1: the quick ones)"
@@ -29,12 +29,11 @@ help:
 	@echo "make docs     the documentation, built into site/"
 	@echo "make bench    what things cost, beside peers (ARGS=--quick: a first look)"
 	@echo "make browser  tests of the sandbox's board in a real browser"
-	@echo "make format   format the code"
 	@echo "make lock     compile requirements/ again (UPGRADE=--upgrade: to the newest versions)"
-	@echo "make setup    the environment of the tests, which each target makes itself"
 	@echo "make clean    remove what the other targets made"
 
-setup: $(READY)
+# One lock has the hashes of every group; an environment takes those that it needs.
+LOCKED = --require-hashes --requirements pyproject.toml --all-extras --group dev --constraints requirements/dev.txt
 
 # uv replaces pip once it is there; a half-made or moved environment is made anew.
 $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
@@ -43,7 +42,7 @@ $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
 		echo "making $(VENV) with $(PYTHON)"; \
 		$(PYTHON) -m venv --clear $(VENV) && \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt; }
-	@$(BIN)/uv pip sync --quiet --require-hashes requirements/uv.txt requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --exact $(LOCKED) --requirements requirements/uv.txt
 	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -65,14 +64,11 @@ QUICK := tests/contract/test_document.py tests/calls/test_requests.py tests/call
 
 # What reads or builds the code runs beside the tests; its output follows.
 test: $(READY)
-	@mkdir -p build; $(MAKE) --no-print-directory beside >build/beside.log 2>&1 & \
+	@mkdir -p build; { failed=0; $(MAKE) --no-print-directory check || failed=1; \
+		$(if $(FAST),,echo "--- the wheel"; $(BIN)/python tools/wheel.py || failed=1;) exit $$failed; } >build/beside.log 2>&1 & \
 	$(PYTEST) -n 3 --dist worksteal $(if $(FAST),-q $(QUICK)); tests=$$?; \
 	wait $$!; beside=$$?; cat build/beside.log; \
 	echo "tests $$tests, checks $$beside (exit statuses)"; test $$tests = 0 -a $$beside = 0
-
-beside: $(READY)
-	@failed=0; $(MAKE) --no-print-directory check || failed=1; \
-	$(if $(FAST),,echo "--- the wheel"; $(BIN)/python tools/wheel.py || failed=1;) exit $$failed
 
 long: $(READY)
 	@$(BIN)/python -m pytest -m "long or hypothesis" -o faulthandler_timeout=0 --hypothesis-profile=search --backends=both
@@ -84,14 +80,10 @@ mutants: $(READY)
 demo: $(READY)
 	@$(BIN)/python examples/demo.py
 
-format: $(READY)
-	@$(BIN)/python -m ruff check --fix-only .
-	@$(BIN)/python -m ruff format .
-
 # Environments of docs, bench and browser: .venvs/docs, .venvs/bench, .venvs/browser.
-.venvs/%/.ready: requirements/%.txt $(READY)
+.venvs/%/.ready: $(READY)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venvs/$*
-	@VIRTUAL_ENV=$(abspath .venvs/$*) $(BIN)/uv pip sync --quiet --require-hashes requirements/dev.txt requirements/$*.txt
+	@VIRTUAL_ENV=$(abspath .venvs/$*) $(BIN)/uv pip install --quiet $(LOCKED) --group $*
 	@VIRTUAL_ENV=$(abspath .venvs/$*) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -108,11 +100,10 @@ browser: .venvs/browser/.ready
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links $(UPGRADE)
 lock:
-	@test -x $(BIN)/uv || $(MAKE) setup
+	@test -x $(BIN)/uv || $(MAKE) $(READY)
 	@$(LOCK) requirements/uv.in --output-file requirements/uv.txt
-	@$(LOCK) pyproject.toml --group dev --all-extras --output-file requirements/dev.txt
-	@for group in docs bench browser; do \
-		$(LOCK) pyproject.toml --group $$group --constraint requirements/dev.txt --output-file requirements/$$group.txt; done
+	@$(LOCK) pyproject.toml --all-extras --group dev --group docs --group bench --group browser \
+		--output-file requirements/dev.txt
 	@! grep -n '://' requirements/*.txt
 
 clean:

@@ -25,7 +25,7 @@ from email.message import EmailMessage
 import anyio
 import httpx
 
-from freight_exchange import Bid, Bot, Context, Offer, OfferEvent, RetryLater, Router
+from freight_exchange import Bid, Bot, Context, Offer, OfferContext, RetryLater, Router
 
 REQUIRED = ("NOTICE_WEBHOOK", "NOTICE_SECRET", "NOTICE_FROM", "NOTICE_TO")
 SMTP_PORT = 25
@@ -60,8 +60,7 @@ async def post_selection(bid: Bid, ctx: Context, notices: Notices) -> None:
 
 
 @router.on_offer(id="mail offer")
-async def mail_offer(offer: Offer, ctx: Context, notices: Notices) -> None:
-    assert isinstance(ctx.event, OfferEvent)
+async def mail_offer(offer: Offer, ctx: OfferContext, notices: Notices) -> None:
     request = ctx.event.listing
     text = f"Offer {offer.id} on request {request.ref_id}: {await price(ctx, offer)}, {offer.terms or 'no terms'}.\n"
     subject = f"Offer: {request.commodity}, {request.origin} to {request.destination}"
@@ -69,8 +68,7 @@ async def mail_offer(offer: Offer, ctx: Context, notices: Notices) -> None:
 
 
 @router.on_offer(id="webhook offer")
-async def post_offer(offer: Offer, ctx: Context, notices: Notices) -> None:
-    assert isinstance(ctx.event, OfferEvent)
+async def post_offer(offer: Offer, ctx: OfferContext, notices: Notices) -> None:
     notice = {"event": "offer", "request": ctx.event.request, "offer": offer.id, "price": await price(ctx, offer)}
     await call_webhook(notices, f"offer-{offer.id}", notice)
 

@@ -11,7 +11,7 @@ import sys
 from datetime import timedelta
 from decimal import Decimal
 
-from freight_exchange import Bot, Context, Offer, OfferEvent, Router, quotes
+from freight_exchange import Bot, Context, Offer, OfferContext, Router, quotes
 
 CURRENCY = "USD"
 RATES = {"EUR": Decimal("1.08"), "HKD": Decimal("0.128")}
@@ -25,8 +25,7 @@ router = Router()
 
 @router.on_offer(id="award")
 @router.on_offer_changed(id="award")
-async def award(offer: Offer, ctx: Context) -> None:
-    assert isinstance(ctx.event, OfferEvent)
+async def award(offer: Offer, ctx: OfferContext) -> None:
     # The request as listed now: more offers may have come since the event.
     listing = await ctx.exchange.offers.get(ctx.event.request)
     if listing.selected is not None:

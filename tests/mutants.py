@@ -264,6 +264,8 @@ _CALLS: Final = (
     Mutant("absence-proven-beside-unreadable-rows", TWICE, {"_cautious": lambda _: lambda found, is_complete: found},
            (_RECONCILE,)),
     Mutant("one-view-of-the-bids-proves-absence", TWICE, {"_VIEWS": becomes((None,))}, (_RECONCILE,)),
+    Mutant("rows-of-one-request-not-joined", TWICE, {"service/joined": lambda _: list},
+           (f"{_RECONCILE}::test_answer_is_known_from_all_rows_of_its_request",)),
     Mutant("stale-reading-is-shared", TWICE, {"Readings.read": _shared_as_it_is}, (_RECONCILE,)),
     Mutant("sweep-complete-without-agreement", TWICE, {"Sweep._end_round": given(agrees=True)}, _PAGING),
     Mutant("short-page-ends-a-listing", MISSED, {"Pass.take": after(
@@ -281,7 +283,7 @@ _CALLS: Final = (
     Mutant("login-for-each-caller", STORM, {"Token._renew": _renewed_alone}, (_LOGIN,)),
     Mutant("rejected-password-tried-again", STORM,
            {"Token._refused": after(lambda self, *_: setattr(self, "_held_until", 0.0))}, (_LOGIN,)),
-    Mutant("retries-without-a-budget", STORM, {"rule_of": yields(lambda rule: attrs.evolve(rule, cost=0))},
+    Mutant("retries-without-a-budget", STORM, {"rule_of": yields(lambda rule: rule._replace(cost=0))},
            ("calls/test_retries.py",)),
     Mutant("retry-after-ignored", STORM, {"replies/retry_after": returns(None)}),
     Mutant("calls-not-held-after-a-429", STORM, {"Brake._wait": returns(None)}, ("calls/test_retries.py",)),
@@ -406,7 +408,8 @@ _BOT: Final = (
     Mutant("attempt-not-counted-at-the-claim", HANG, {"work/_CLAIM": swapped("attempts + 1", "1")},
            ("bot/test_deliveries.py::test_delivery_is_repeated_after_a_crash_unless_it_was_settled",)),
     Mutant("handler-without-a-time-limit", HANG, {"Worker._call": _shielded}, ("bot/test_retries.py",)),
-    Mutant("second-signal-waits", HANG, {"_Program._on_signal": returns(None)}, ("bot/test_process.py::test_process_ends[a second SIGTERM-asyncio]",)),
+    Mutant("second-signal-waits", HANG, {"_Program._on_signal": returns(None)},
+           ("bot/test_process.py::test_process_ends[a second SIGTERM-asyncio]",)),
     Mutant("watchdog-asleep", HANG, {"Watchdog.set_deadline": returns(None)},
            ("bot/test_process.py::test_process_ends[a handler in a thread-asyncio]",)),
     Mutant("dead-bot-looks-alive", HANG, {"Supervisor._ages": returns([(0.0, 1.0)])},
@@ -449,8 +452,7 @@ _STORE: Final = (
 )
 
 _TOOLS: Final = (
-    Mutant("write-without-confirmation", TOOLS,
-           {"run/confirm": returns(None), "yes_option.check": returns(False)}, ("cli/test_bids.py",)),
+    Mutant("write-without-confirmation", TOOLS, {"run/confirm": returns(None)}, ("cli/test_bids.py",)),
     Mutant("control-characters-on-the-terminal", TOOLS, {"text/clean": lambda _: lambda text: text},
            ("cli/test_show.py",)),
     Mutant("board-changed-by-another-site", TOOLS, {"_permit_change": returns(None)},

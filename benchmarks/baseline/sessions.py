@@ -279,7 +279,7 @@ def sessions() -> Iterator[Session]:
     yield Session("bot dead replay 99 quote --store bot.db --yes", service="none")
     yield Session("bot dead replay --all --store bot.db --yes", service="none")
     yield Session("bot doubts list --store doubtful.db --csv", service="none")
-    yield Session("bot doubts resolve 1 --taken --store doubtful.db --yes", service="none")
+    yield Session("bot doubts resolve 6 --taken --store doubtful.db --yes", service="none")
     yield Session("bot doubts resolve 99 --taken --store doubtful.db --yes", service="none")
     yield Session("bot gaps ack --store bot.db --yes", service="none")
     yield Session("bot status --store tiles.toml", service="none")

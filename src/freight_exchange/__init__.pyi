@@ -1,3 +1,4 @@
+# ruff: noqa: F403
 from freight_exchange.bot import Bot as Bot
 from freight_exchange.bot import BotStatus as BotStatus
 from freight_exchange.bot import Context as Context
@@ -10,37 +11,13 @@ from freight_exchange.bot import RetryLater as RetryLater
 from freight_exchange.bot import Router as Router
 from freight_exchange.bot import SelectedContext as SelectedContext
 from freight_exchange.client import FreightExchange as FreightExchange
-from freight_exchange.errors import AlreadyApprovedError as AlreadyApprovedError
-from freight_exchange.errors import AlreadyOfferedError as AlreadyOfferedError
-from freight_exchange.errors import APIStatusError as APIStatusError
-from freight_exchange.errors import AuthenticationError as AuthenticationError
-from freight_exchange.errors import BadRequestError as BadRequestError
-from freight_exchange.errors import ConfigurationError as ConfigurationError
-from freight_exchange.errors import DeadlineExceededError as DeadlineExceededError
-from freight_exchange.errors import DecodeError as DecodeError
-from freight_exchange.errors import FeedProtocolError as FeedProtocolError
-from freight_exchange.errors import FencedError as FencedError
-from freight_exchange.errors import FreightExchangeError as FreightExchangeError
-from freight_exchange.errors import HeldError as HeldError
-from freight_exchange.errors import LoginRejectedError as LoginRejectedError
-from freight_exchange.errors import NotFoundError as NotFoundError
-from freight_exchange.errors import OfferChangedError as OfferChangedError
-from freight_exchange.errors import OfferInDoubtError as OfferInDoubtError
-from freight_exchange.errors import OfferRejectedError as OfferRejectedError
-from freight_exchange.errors import OutcomeUnknownError as OutcomeUnknownError
-from freight_exchange.errors import RateLimitedError as RateLimitedError
-from freight_exchange.errors import ServerError as ServerError
-from freight_exchange.errors import StoreAwayError as StoreAwayError
-from freight_exchange.errors import StoreError as StoreError
-from freight_exchange.errors import TransportError as TransportError
-from freight_exchange.errors import ValidationError as ValidationError
+from freight_exchange.errors import *
 from freight_exchange.feed.events import BidSelected as BidSelected
 from freight_exchange.feed.events import Gap as Gap
 from freight_exchange.feed.events import OfferEvent as OfferEvent
 from freight_exchange.feed.events import RequestEvent as RequestEvent
 from freight_exchange.feed.events import Unreadable as Unreadable
-from freight_exchange.feed.feed import Feed as Feed
-from freight_exchange.feed.feed import OfferFeed as OfferFeed
+from freight_exchange.feed.feed import *
 from freight_exchange.feed.status import Explanation as Explanation
 from freight_exchange.feed.status import FeedStatus as FeedStatus
 from freight_exchange.feed.status import OfferFeedStatus as OfferFeedStatus
@@ -76,10 +53,7 @@ from freight_exchange.options import RetryPolicy as RetryPolicy
 from freight_exchange.options import Timeouts as Timeouts
 from freight_exchange.paging import Page as Page
 from freight_exchange.paging import Paginator as Paginator
-from freight_exchange.serialization import from_dict as from_dict
-from freight_exchange.serialization import from_json as from_json
-from freight_exchange.serialization import to_dict as to_dict
-from freight_exchange.serialization import to_json as to_json
+from freight_exchange.serialization import *
 from freight_exchange.transport.call import Request as Request
 from freight_exchange.transport.call import Response as Response
 from freight_exchange.transport.token_file import TokenFile as TokenFile

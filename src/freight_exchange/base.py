@@ -7,7 +7,7 @@ from decimal import Context, Decimal
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
-from typing import Any, ClassVar, Final, Self, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 Value = TypeVar("Value", covariant=True)
 
@@ -156,20 +156,6 @@ class Serializable(ConciseRepr):
         return import_module("freight_exchange.serialization").json_schema(cls)
 
 
-class OutcomeFacts(TypedDict, total=False):
-    method: str | None
-    status: int | None
-    attempts: int
-    elapsed: float | None
-    body: object
-
-
-class CallFacts(OutcomeFacts, total=False):
-    """The keyword arguments by which an error describes its call; `FreightExchangeError` explains them."""
-
-    path: str | None
-
-
 class FreightExchangeError(Exception):
     """Base class of all errors of this package.
 
@@ -199,21 +185,15 @@ class FreightExchangeError(Exception):
     settled: bool = False
     """`True` after the call has ended with this error: callers must not repeat the call for it."""
 
-    token_refused: bool = False
-    """`True` if the service refused the token of the call: this error is of the login after that, or of the replay."""
-
-    login_pending: bool = False
-    """`True` if the deadline passed while the call waited for a login."""
-
     path: str | None = None
     status: int | None = None
     attempts: int = 0
     elapsed: float | None = None
     body: object = None
 
-    def __init__(self, message: str = "", **call: Unpack[CallFacts]) -> None:
+    def __init__(self, message: str = "", **attributes: Any) -> None:
         super().__init__(message)
-        self.__dict__.update(call)
+        self.__dict__.update(attributes)
 
     @property
     def message(self) -> str:
@@ -256,6 +236,4 @@ class ValidationError(FreightExchangeError, ValueError):
         field: Name of the invalid argument or draft field, in this package's spelling.
     """
 
-    def __init__(self, message: str = "", *, field: str = "") -> None:
-        super().__init__(message)
-        self.field = field
+    field: str = ""

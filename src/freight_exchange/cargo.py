@@ -1,8 +1,8 @@
 """Freight arithmetic: volume, gross and chargeable weight, revenue tons, loading metres, Incoterms. Exact, without I/O.
 
 The functions take a `RateRequest`, `Listing`, `Bid`, `RateRequestDraft`, or any other `Cargo`. They return decimals,
-which are rounded at most once: up, to a `step`. If a required measure is missing or not greater than zero, they raise a
-`ValidationError` whose `field` names it. A doubtful measure causes a `CargoWarning` in the result.
+which are rounded at most once: up, to a `step`. If a required measure or argument is missing or not greater than zero,
+they raise a `ValidationError` whose `field` names it. A doubtful measure causes a `CargoWarning` in the result.
 
 The caller decides about the meaning of `weight`. `per="unit"`: of one packaging unit, as in the service document.
 `per="total"`: of all units. Published samples make sense both ways. Unknown units raise a `ValidationError`.
@@ -56,10 +56,6 @@ ANY_MODE_INCOTERMS: Final = frozenset({"EXW", "FCA", "CPT", "CIP", "DAP", "DPU",
 
 SEA_INCOTERMS: Final = frozenset({"FAS", "FOB", "CFR", "CIF"})
 """The Incoterms 2020 for sea and inland waterway transport only."""
-
-
-_LAST_TIME_ZONE: Final = timedelta(hours=12)
-"""UTC offset, to the west, of the zone in which a day ends last."""
 
 
 class Cargo(Protocol):
@@ -119,9 +115,6 @@ def volume(cargo: Cargo) -> Decimal:
 
     >>> cargo.volume(pallets)
     Decimal('25.344')
-
-    Raises:
-        ValidationError: The quantity or a dimension is missing or not greater than zero.
     """
     return _product(cargo, "quantity", "length", "width", "height")
 
@@ -133,9 +126,6 @@ def gross_weight(cargo: Cargo, *, per: Per) -> GrossWeight:
     GrossWeight(kilograms=Decimal('3600'))
     >>> cargo.gross_weight(pallets, per="unit").warning.message
     'about 3410 kg/m3 with per="unit", where freight has 20 to 3000'
-
-    Raises:
-        ValidationError: The weight or a required quantity is missing or not above zero; `per` is neither word.
     """
     if per not in get_args(Per):
         raise ValidationError(f"per must be 'unit' or 'total', not {per!r}", field="per")
@@ -154,12 +144,7 @@ def air_chargeable_weight(
     >>> charged.kilograms, charged.basis
     (Decimal('5069.0'), 'volume')
 
-    Args:
-        divisor: Cubic centimetres that count as a kilogram; couriers often use 5000.
-        step: Kilograms; the result is rounded up to a multiple of it.
-
-    Raises:
-        ValidationError: A measure is missing, or it or an argument is not greater than zero; `per` is neither word.
+    `divisor` cubic centimetres count as a kilogram; couriers often use 5000. `step` is in kilograms.
     """
     gross = gross_weight(cargo, per=per)
     by_volume = 10**6 * Fraction(volume(cargo)) / Fraction(validation.amount(divisor, "divisor"))
@@ -184,11 +169,8 @@ def road_chargeable_weight(
     Args:
         per_cubic_metre: Kilograms as which a cubic metre counts.
         per_loading_metre: Kilograms as which a loading metre counts; `None` if the floor is not charged for.
-        stacked: Number of units in a stack, as for `loading_metres`. The loading metres are not rounded here.
-        step: Kilograms; the result is rounded up to a multiple of it.
-
-    Raises:
-        ValidationError: A measure is missing, or it or an argument is not greater than zero; `per` is neither word.
+        stacked: Number of units in a stack.
+        step: Kilograms.
     """
     gross = gross_weight(cargo, per=per)
     measures: dict[Basis, Fraction] = {
@@ -207,9 +189,6 @@ def revenue_tons(cargo: Cargo, *, per: Per, minimum: Number | None = None) -> Re
     >>> charged = cargo.revenue_tons(pallets, per="total", minimum=1)
     >>> charged.tons, charged.basis
     (Decimal('25.344'), 'volume')
-
-    Raises:
-        ValidationError: A measure is missing, or it or the minimum is not greater than zero; `per` is neither word.
     """
     gross = gross_weight(cargo, per=per)
     measures: dict[Basis, Decimal] = {"weight": EXACT.scaleb(gross.kilograms, -3), "volume": volume(cargo)}
@@ -227,9 +206,6 @@ def loading_metres(cargo: Cargo, *, stacked: int = 1, step: Number = Decimal("0.
 
     >>> cargo.loading_metres(pallets), cargo.loading_metres(pallets, stacked=2)
     (Decimal('9.60'), Decimal('4.80'))
-
-    Raises:
-        ValidationError: The quantity, length or width is missing, or it or an argument is not greater than zero.
     """
     return _round_up(_loading_metres(cargo, stacked), step)
 
@@ -240,7 +216,8 @@ def arrival_warning(arrival: datetime, *, now: datetime | None = None) -> CargoW
     >>> cargo.arrival_warning(datetime(2020, 1, 1)).message
     'the arrival 2020-01-01 is in the past'
     """
-    today = ((datetime.now(UTC) if now is None else now.astimezone(UTC)) - _LAST_TIME_ZONE).date()
+    # A day ends last at UTC-12.
+    today = ((now or datetime.now(UTC)).astimezone(UTC) - timedelta(hours=12)).date()
     if arrival.date() >= today:
         return None
     return CargoWarning(field="arrival", message=f"the arrival {arrival:%Y-%m-%d} is in the past")
@@ -274,7 +251,7 @@ def _measure(cargo: Cargo, field: str) -> Decimal:
     if value is None:
         raise ValidationError(f"{field} is missing, and this cannot be computed without it", field=field)
     if field == "quantity":
-        return Decimal(validation.count(value, field))
+        return Decimal(validation.identifier(value, field))
     of_unit, name = (kilograms_per, "mass_unit") if field == "weight" else (metres_per, "measure_unit")
     unit: str | None = getattr(cargo, name, None)
     if (factor := of_unit(unit)) is None:
@@ -297,7 +274,7 @@ def _density_warning(cargo: Cargo, kilograms: Decimal, per: Per) -> CargoWarning
 
 
 def _loading_metres(cargo: Cargo, stacked: int) -> Fraction:
-    stacks = math.ceil(Fraction(_measure(cargo, "quantity")) / validation.count(stacked, "stacked"))
+    stacks = math.ceil(Fraction(_measure(cargo, "quantity")) / validation.identifier(stacked, "stacked"))
     return stacks * Fraction(_product(cargo, "length", "width")) / Fraction(LOADING_WIDTH)
 
 

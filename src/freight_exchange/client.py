@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, overload
 
 import attrs
 
@@ -18,7 +18,6 @@ from freight_exchange import feed, models, validation, wire
 from freight_exchange import store as stores
 from freight_exchange.config import Config, CredentialsProvider
 from freight_exchange.config import credentials as credentials_of
-from freight_exchange.endpoints import reconcile as reconciliation
 from freight_exchange.endpoints.bids import Bids
 from freight_exchange.endpoints.offers import Offers
 from freight_exchange.endpoints.reference import Carriers, Currencies, CurrencyCodes
@@ -27,8 +26,8 @@ from freight_exchange.endpoints.routes import Routes
 from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError, ValidationError
 from freight_exchange.filters import OfferFilter, RequestFilter
-from freight_exchange.hooks import Hook, Instrumentation
-from freight_exchange.models import Bid, Publish, RawWrite, Reconciliation, Respond, Route, SubmitOffer, User, Write
+from freight_exchange.instruments import Instrumentation
+from freight_exchange.models import Bid, RawWrite, Reconciliation, Route, SubmitOffer, User, Write
 from freight_exchange.options import (
     DEFAULT_ALLOWANCE,
     DEFAULT_DEADLINE,
@@ -54,8 +53,18 @@ from freight_exchange.transport.redact import Secret
 from freight_exchange.transport.send import Transport
 
 if TYPE_CHECKING:
+    from freight_exchange.endpoints.reconcile import Readings
     from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
     from freight_exchange.feed.poller import ClientParts
+    from freight_exchange.hooks import Hook
+else:
+    # For `get_type_hints`: the records of hooks are loaded on use.
+    Hook = Any
+
+
+class _Reading(TypedDict, total=False):
+    settle: timedelta
+    baseline: Sequence[object] | None
 
 
 class _Shared:
@@ -63,15 +72,15 @@ class _Shared:
 
     def __init__(self, options: Config) -> None:
         self.clock: Clock | None = None
-        self.readings = reconciliation.Readings()
         self.codes = CurrencyCodes()
-        names = [field.name for field in attrs.fields(Transport) if field.init and hasattr(options, field.name)]
-        self.connection = Transport(
-            retry_tokens=options.retries.budget,
-            # One login serves all views, whose deadlines may differ.
-            login_limits=attrs.evolve(options.limits, deadline=max(options.deadline, DEFAULT_DEADLINE)),
-            **{name: getattr(options, name) for name in names},
-        )
+        self.connection = Transport(options)
+
+    @cached_property
+    def readings(self) -> Readings:
+        # Imported here: most programs have no doubts.
+        from freight_exchange.endpoints.reconcile import Readings
+
+        return Readings()
 
 
 class FreightExchange:
@@ -84,6 +93,8 @@ class FreightExchange:
             async for request in exchange.requests.search():
                 print(request.ref_id, request.origin, "->", request.destination, request.volume)
 
+    Durations are seconds or a `timedelta`.
+
     Args:
         base_url: The API root, which ends in `api`; default `FREIGHT_EXCHANGE_URL`.
         email: The account; default `FREIGHT_EXCHANGE_EMAIL`.
@@ -94,19 +105,16 @@ class FreightExchange:
         token_store: A `TokenFile` or its path: a file in which the processes of one user share a login, also after a
             restart.
         timeouts: Time limits of the network in each attempt.
-        deadline: Time limit of a call with all its attempts, waits and a login: seconds or a `timedelta`, default 60
-            seconds.
+        deadline: Time limit of a call with all its attempts, waits and a login, default 60 seconds.
         retries: Attempts and pauses of calls that are safe to repeat.
         max_connections: Requests in flight, 1 to 100, default 20; further callers queue. The SDK's own connections for
             writes are not counted; those of `http_client` are.
-        max_writes: Writes in flight, 1 to 100, default 4; further writes queue. A write that has less time left than
-            recent writes took is not sent, and raises `DeadlineExceededError`. With `http_client`, writes share the
-            connections of reads, and take at most this many of `max_connections`.
-        keepalive: Time that the SDK's own idle connections for reads are kept: seconds or a `timedelta`, default 120
-            seconds. A feed with a longer `interval` connects anew for each poll.
+        max_writes: Writes in flight, 1 to 100, default 4; further writes queue. A write that has less than a quarter of
+            its deadline left is not sent, and raises `DeadlineExceededError`.
+        keepalive: Time that the SDK's own idle connections for reads are kept, default 120 seconds. A feed with a
+            longer `interval` connects anew for each poll.
         page_size: Largest number of rows in a page of a listing, default 100. A page of more than the documented 10
-            or 20 rows is requested only after a full one. It also limits the pages of reconciliation and of a bot. A
-            feed chooses its own page size.
+            or 20 rows is requested only after a full one. A feed chooses its own page size.
         get_parameters: Place of the parameters of a GET: in a JSON `body`, as documented, or in the `query`, for
             middleboxes that drop such bodies; default `FREIGHT_EXCHANGE_GET_PARAMETERS`, or `body`.
         addresses: The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use;
@@ -184,9 +192,8 @@ class FreightExchange:
             "proxy": proxy_url,
             "instruments": instrumentation,
         }
-        options = Config(
-            **{field.name: arguments[field.name] for field in attrs.fields(Config) if field.name in arguments}
-        )
+        names = arguments.keys() & {field.name for field in attrs.fields(Config)}
+        options = Config(**{name: arguments[name] for name in names})
         if options.instruments:
             options = attrs.evolve(options, hooks=options.hooks.with_hook(options.instruments.record))
         self._base_url = options.base_url
@@ -228,14 +235,9 @@ class FreightExchange:
         page_size: int | None = None,
         strict: bool | None = None,
     ) -> FreightExchange:
-        """Return a view of this client with other options, on the same connections and token.
+        """Return a view of this client with other options, on the same connections, token and budget of retries.
 
-        Args:
-            deadline: Time limit of a call with all its attempts, waits and a login: seconds or a `timedelta`.
-            timeouts: Time limits of the network in each attempt.
-            retries: Attempts and pauses of calls that are safe to repeat; the budget is still the client's.
-            page_size: Largest number of rows in a page of a listing.
-            strict: `True` if one unreadable record fails its whole listing.
+        `FreightExchange` describes them. A view need not be entered.
 
         Raises:
             ConfigurationError: An argument is invalid.
@@ -250,9 +252,6 @@ class FreightExchange:
         return view
 
     _limited = _view
-
-    def _with_hook(self, hook: Hook) -> FreightExchange:
-        return self._view(hooks=self._options.hooks.with_hook(hook))
 
     def _instrumented(self, part: Instrumentation) -> FreightExchange:
         return self._view(instruments=self._options.instruments.and_also(part))
@@ -273,7 +272,7 @@ class FreightExchange:
             DeadlineExceededError: The deadline has passed before the login ended.
             TransportError: No usable reply came.
         """
-        await self._shared.connection.log_in(self._options.limits.deadline)
+        await self._shared.connection.log_in(self._options.deadline)
         user = self._shared.connection.user
         assert user is not None
         return user
@@ -317,7 +316,7 @@ class FreightExchange:
         options = self._options
         return Service(
             connection=self._shared.connection,
-            limits=options.limits,
+            limits=options,
             conventions=options.conventions,
             hooks=options.hooks,
             page_size=options.page_size,
@@ -383,14 +382,8 @@ class FreightExchange:
                 async for event in feed:
                     print(event.kind, event)
 
-        Args:
-            store: Where the feed keeps its state, as for `watch`.
-            start: Offers that the first scan with a new store reports as new: all unanswered ones (`backfill`), or none
-                (`now`). Later runs ignore `start`.
-            interval: Time between scans, varied by a tenth; from one second to a day. Each reads the whole listing.
-            where: Filter of the events. The feed also tracks the other offers.
-            name: Name of the feed, which must differ among feeds that share a store.
-            standby: Wait while another process holds the feed, instead of raising `HeldError`.
+        The arguments are those of `watch`, but each scan reads the whole listing, and `start` reports as new all
+        unanswered offers (`backfill`) or none (`now`).
 
         Raises:
             ConfigurationError: An argument is invalid.
@@ -475,29 +468,19 @@ class FreightExchange:
         )
 
     @overload
-    async def reconcile(
-        self, write: SubmitOffer, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
-    ) -> Reconciliation[Bid]: ...
+    async def reconcile(self, write: SubmitOffer, **reading: Unpack[_Reading]) -> Reconciliation[Bid]: ...
     @overload
     async def reconcile(
-        self, write: Publish, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
+        self, write: models.Publish, **reading: Unpack[_Reading]
     ) -> Reconciliation[models.RateRequest | models.Listing]: ...
     @overload
-    async def reconcile(
-        self, write: Respond, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
-    ) -> Reconciliation[models.Listing]: ...
+    async def reconcile(self, write: models.Respond, **reading: Unpack[_Reading]) -> Reconciliation[models.Listing]: ...
     @overload
     async def reconcile(
-        self,
-        write: models.CreateRoute | models.UpdateRoute,
-        *,
-        settle: timedelta = ...,
-        baseline: Sequence[object] | None = None,
+        self, write: models.CreateRoute | models.UpdateRoute, **reading: Unpack[_Reading]
     ) -> Reconciliation[Route]: ...
     @overload
-    async def reconcile(
-        self, write: Write, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
-    ) -> Reconciliation: ...
+    async def reconcile(self, write: Write, **reading: Unpack[_Reading]) -> Reconciliation: ...
     async def reconcile(
         self, write: Write, *, settle: timedelta = DEFAULT_SETTLE, baseline: Sequence[object] | None = None
     ) -> Reconciliation:
@@ -518,18 +501,20 @@ class FreightExchange:
             ValidationError: An argument is invalid.
             LoginRejectedError: The service rejected the email or password.
         """
+
         if not isinstance(write, Write):
             raise ValidationError(
                 f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
             )
         return await self._reconcile(write, self._shared.readings, settle=settle, baseline=baseline)
 
-    async def _reconcile(self, write: Write, readings: reconciliation.Readings, **how: Any) -> Reconciliation:
+    async def _reconcile(self, write: Write, readings: Readings, **how: Any) -> Reconciliation:
+        from freight_exchange.endpoints.reconcile import reconcile
+
         patient = self._view(deadline=max(self._options.deadline, DEFAULT_DEADLINE), strict=False)
-        return await reconciliation.reconcile(patient.bids, patient.offers, patient.routes, readings, write, **how)
+        return await reconcile(patient.bids, patient.offers, patient.routes, readings, write, **how)
 
     async def _account(self) -> str:
-        """Return the account's email."""
         email, _ = await self._options.credentials()
         return email
 
@@ -569,23 +554,17 @@ def _path(value: str) -> str:
 
 
 def _pairs(params: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of a query string."""
     if params is not None and not isinstance(params, Mapping):
         raise ValidationError(f"params must map names to text or integers, not {type(params).__name__}", field="params")
     pairs = []
     for name, value in (params or {}).items():
-        if not isinstance(name, str):
-            raise ValidationError(f"params must have text as names, not {type(name).__name__}", field="params")
         # Other values, such as `True` or `None`, would be sent as Python writes them.
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            kind = type(value).__name__
-            raise ValidationError(f"params[{name!r}] must be text or an integer, not {kind}", field="params")
+        if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, str | int):
+            kinds = f"{type(name).__name__} to {type(value).__name__}"
+            raise ValidationError(f"params must map names to text or integers, not {kinds}", field="params")
         # Python cannot write integers of thousands of digits.
         if isinstance(value, int) and abs(value) >= 10**30:
             raise ValidationError("params must not hold an integer of more than 30 digits", field="params")
-        pairs.append((name, str(value)))
-    return tuple((_sendable(name), _sendable(value)) for name, value in pairs)
-
-
-def _sendable(text: str) -> str:
-    return validation.text(text, "params", allow_empty=True)
+        texts = [validation.text(text, "params", allow_empty=True) for text in (name, str(value))]
+        pairs.append((texts[0], texts[1]))
+    return tuple(pairs)

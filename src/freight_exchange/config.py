@@ -15,27 +15,21 @@ import attrs
 
 from freight_exchange.endpoints.service import Conventions
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.hooks import Hooks, Instrumentation, Instruments
+from freight_exchange.instruments import Hooks, Instrumentation, Instruments
 from freight_exchange.options import (
     ADDRESSES,
-    ADDRESSES_VARIABLE,
-    CARRIER_FIELD_VARIABLE,
-    CURRENCY_FIELD_VARIABLE,
-    EMAIL_VARIABLE,
-    GET_PARAMETERS_VARIABLE,
-    PASSWORD_VARIABLE,
-    TRUST_ENV_VARIABLE,
-    URL_VARIABLE,
     CarrierField,
     CurrencyField,
     GetParameters,
     IndexType,
     RetryPolicy,
     Timeouts,
+    flag,
+    integer,
     seconds,
 )
 from freight_exchange.platform.clock import SendLimit
-from freight_exchange.transport.call import Limits, Middleware
+from freight_exchange.transport.call import Middleware
 from freight_exchange.transport.network import library_of
 from freight_exchange.transport.redact import Secret
 from freight_exchange.transport.token import Credentials
@@ -53,6 +47,8 @@ T = TypeVar("T")
 
 _FLAGS: Final = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _MAX_CONNECTIONS: Final = 100
+_PREFIX: Final = "FREIGHT_EXCHANGE_"
+_EMAIL, _PASSWORD = f"{_PREFIX}EMAIL", f"{_PREFIX}PASSWORD"
 
 
 # Checks
@@ -69,38 +65,21 @@ def _word(allowed: object) -> Check:
     return check
 
 
-def _integer(most: int | None = None) -> Check:
-    described = "a positive integer" if most is None else f"an integer from 1 to {most}"
-
-    def check(value: object, name: str) -> object:
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1 or (most is not None and value > most):
-            raise ConfigurationError(f"{name} must be {described}, not {value!r}")
-        return value
-
-    return check
-
-
 def _instance(kind: type[T]) -> Callable[[T | None, str], T]:
     def check(value: T | None, name: str) -> T:
-        if value is None:
-            return kind()
-        if not isinstance(value, kind):
+        if value is not None and not isinstance(value, kind):
             raise ConfigurationError(f"{name} must be {kind.__name__}(...), not {type(value).__name__}")
-        return value
+        return kind() if value is None else value
 
     return check
 
 
 def _flag(value: object, name: str) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"{name} must be True or False, not {value!r}")
-    return value
-
-
-def _parse_flag(text: str, name: str) -> bool:
-    if (flag := _FLAGS.get(text.lower())) is None:
-        raise ConfigurationError(f"{name} must be 1 or 0, not {text!r}")
-    return flag
+    if isinstance(value, str) and name.startswith(_PREFIX):
+        if (parsed := _FLAGS.get(value.lower())) is None:
+            raise ConfigurationError(f"{name} must be 1 or 0, not {value!r}")
+        return parsed
+    return flag(value, name)
 
 
 def _callables(value: Sequence[T], name: str) -> tuple[T, ...]:
@@ -117,39 +96,31 @@ def _hooks(value: Any, name: str) -> Hooks:
 
 
 def _instruments(value: Any, _: str) -> Instruments:
-    if value is None:
-        return Instruments()
-    return (
-        value
-        if isinstance(value, Instruments)
-        else Instruments((_instance(Instrumentation)(value, "instrumentation"),))
-    )
+    if value is None or isinstance(value, Instruments):
+        return value or Instruments()
+    return Instruments((_instance(Instrumentation)(value, "instrumentation"),))
 
 
-def _addresses(value: Mapping[str, str] | None, name: str) -> dict[str, str]:
+def _addresses(value: Mapping[str, str] | str | None, name: str) -> dict[str, str]:
     """Return the address of each operation that has several: the chosen one, or the default."""
+    if isinstance(value, str):
+        pairs = [part.partition("=") for part in value.split(",")]
+        try:
+            return _addresses({operation.strip(): address.strip() for operation, _, address in pairs}, name)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"{name} must be a list such as publish=quote/request,submit=quote/bid: {error}"
+            ) from None
     if value is not None and not isinstance(value, Mapping):
         raise ConfigurationError(f"{name} must be a mapping, not {type(value).__name__}")
     chosen = {operation: known[0] for operation, known in ADDRESSES.items()}
     for operation, address in (value or {}).items():
-        known = ADDRESSES.get(operation)
-        if known is None:
+        if operation not in ADDRESSES:
             raise ConfigurationError(f"addresses has no operation {operation!r}; it has {', '.join(ADDRESSES)}")
-        if address not in known:
+        if address not in (known := ADDRESSES[operation]):
             raise ConfigurationError(f"addresses[{operation!r}] must be one of {', '.join(known)}, not {address!r}")
         chosen[operation] = address
     return chosen
-
-
-def parse_addresses(text: str, name: str) -> dict[str, str]:
-    """Parse `publish=quote/request,submit=quote/bid`; errors name the text by `name`."""
-    pairs = [part.partition("=") for part in text.split(",")]
-    try:
-        return _addresses({operation.strip(): address.strip() for operation, _, address in pairs}, name)
-    except ConfigurationError as error:
-        raise ConfigurationError(
-            f"{name} must be a list such as publish=quote/request,submit=quote/bid: {error}"
-        ) from None
 
 
 def _http_client(value: object, _: str) -> object:
@@ -175,7 +146,7 @@ def _token_file(value: TokenFile | str | os.PathLike[str] | None, name: str) -> 
 
 def base_url(value: str | Secret | None, _: str = "base_url") -> str:
     """Return the API root, by default that of the environment, without a trailing slash."""
-    url = Secret(os.environ.get(URL_VARIABLE, "")) if value is None else value
+    url = Secret(os.environ.get("FREIGHT_EXCHANGE_URL", "")) if value is None else value
     root, problem = _root(url if isinstance(url, Secret) else Secret(url))
     del value, url
     if problem:
@@ -184,10 +155,9 @@ def base_url(value: str | Secret | None, _: str = "base_url") -> str:
 
 
 def _root(secret: Secret) -> tuple[str, str]:
-    """Return the API root and the problem with it, if any."""
     url = secret.reveal()
     if not url:
-        return "", f"give base_url, or set {URL_VARIABLE}: the API root, such as https://host/api"
+        return "", "give base_url, or set FREIGHT_EXCHANGE_URL: the API root, such as https://host/api"
     if not isinstance(url, str):
         return "", f"base_url must be a string, not {type(url).__name__}"
     parts = _split(url)
@@ -228,13 +198,14 @@ def _is_loopback(host: str) -> bool:
 
 def _proxy(value: Secret | None, config: Config) -> Secret | None:
     """Return the proxy that was given, or else that of the environment if the options allow it."""
-    if value is None:
-        return _proxy_of_environment(config.base_url) if config.trusts_environment else None
-    if not _is_proxy(value):
-        # SOCKS needs a caller's own client: httpcore has no time limit for it, and raises errors of a third package.
+    origin = ""
+    if value is None and config.trusts_environment:
+        origin, value = _proxy_of_environment(config.base_url)
+    # SOCKS needs a caller's own client: httpcore has no time limit for it, and raises errors of a third package.
+    if value is not None and not _is_proxy(value):
         raise ConfigurationError(
-            "proxy must be an http or https URL with a host, such as http://host:3128; for SOCKS give an http_client"
-            ' with its own proxy (pip install "httpx[socks]")'
+            f"{origin}proxy must be an http or https URL with a host, such as http://host:3128; for SOCKS give an"
+            ' http_client with its own proxy (pip install "httpx[socks]")'
         )
     return value
 
@@ -244,28 +215,21 @@ def _is_proxy(secret: Secret) -> bool:
     return isinstance(url, str) and (parts := _split(url)) is not None and parts.scheme in ("http", "https")
 
 
-def _proxy_of_environment(root: str) -> Secret | None:
-    """Return the proxy of the service by `HTTPS_PROXY` or `ALL_PROXY`, unless `NO_PROXY` has its host.
+def _proxy_of_environment(root: str) -> tuple[str, Secret | None]:
+    """Return where it stands, and the proxy of `HTTPS_PROXY` or `ALL_PROXY`, unless `NO_PROXY` has the host.
 
     A URL with plain http, which only this machine may have, has no proxy, since the proxy would see the password.
     """
     # Imported here, as it loads the whole HTTP client of the standard library.
     from urllib.request import getproxies, proxy_bypass
 
-    parts = urlsplit(root)
+    parts, proxies = urlsplit(root), getproxies()
+    name = next((name for name in ("https", "all") if proxies.get(name)), None)
     # An IPv6 address stands in `NO_PROXY` without brackets.
-    if parts.scheme != "https" or proxy_bypass(parts.netloc) or proxy_bypass(parts.hostname or ""):
-        return None
-    proxies = {name: Secret(url if "://" in url else f"http://{url}") for name, url in getproxies().items() if url}
-    name = next((name for name in ("https", "all") if name in proxies), None)
-    if name is None:
-        return None
-    if not _is_proxy(proxies[name]):
-        raise ConfigurationError(
-            f"{name.upper()}_PROXY in the environment: proxy must be an http or https URL with a host, such as"
-            " http://host:3128"
-        )
-    return proxies[name]
+    if name is None or parts.scheme != "https" or proxy_bypass(parts.netloc) or proxy_bypass(parts.hostname or ""):
+        return "", None
+    proxy = Secret(proxies[name] if "://" in proxies[name] else f"http://{proxies[name]}")
+    return f"{name.upper()}_PROXY in the environment: ", proxy
 
 
 def _verify(value: object, config: Config) -> bool | ssl.SSLContext:
@@ -275,20 +239,15 @@ def _verify(value: object, config: Config) -> bool | ssl.SSLContext:
         raise ConfigurationError(
             "verify must be True or an ssl.SSLContext: for a private certificate authority, load it into a context"
         )
-    return (config.trusts_environment and _certificates_of_environment()) or True
-
-
-def _certificates_of_environment() -> ssl.SSLContext | None:
-    """Return the certificate authorities of `SSL_CERT_FILE` or `SSL_CERT_DIR`, which replace the public ones."""
-    file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
-    if not file and not folder:
-        return None
-    name, path = ("SSL_CERT_FILE", file) if file else ("SSL_CERT_DIR", folder)
+    file, folder = os.environ.get("SSL_CERT_FILE") or None, os.environ.get("SSL_CERT_DIR") or None
+    if not config.trusts_environment or not (file or folder):
+        return True
     try:
-        return ssl.create_default_context(cafile=file or None, capath=None if file else folder)
-    except (OSError, ssl.SSLError) as error:
-        reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
-        raise ConfigurationError(f"{name} names {path}, which cannot be read: {reason}") from None
+        return ssl.create_default_context(cafile=file, capath=folder)
+    except OSError as error:
+        raise ConfigurationError(
+            f"SSL_CERT_FILE or SSL_CERT_DIR names {file or folder}, which cannot be read: {error}"
+        ) from None
 
 
 # Credentials
@@ -302,16 +261,16 @@ def credentials(email: str | None, password: Secret | None, provider: Credential
         if not callable(provider):
             raise ConfigurationError("credentials must be an async callable that returns (email, password)")
         return _checked_provider(provider)
-    if password is None and os.environ.get(PASSWORD_VARIABLE):
-        password = Secret(os.environ[PASSWORD_VARIABLE])
+    if password is None and os.environ.get(_PASSWORD):
+        password = Secret(os.environ[_PASSWORD])
     if email is None:
-        email = os.environ.get(EMAIL_VARIABLE)
+        email = os.environ.get(_EMAIL)
     if not email and password is None:
-        raise ConfigurationError(f"give email and password, or set {EMAIL_VARIABLE} and {PASSWORD_VARIABLE}")
+        raise ConfigurationError(f"give email and password, or set {_EMAIL} and {_PASSWORD}")
     if not email or not isinstance(email, str):
-        raise ConfigurationError(f"give email as a string, or set {EMAIL_VARIABLE}")
+        raise ConfigurationError(f"give email as a string, or set {_EMAIL}")
     if password is None or not password.reveal() or not isinstance(password.reveal(), str):
-        raise ConfigurationError(f"give password as a string, or set {PASSWORD_VARIABLE}")
+        raise ConfigurationError(f"give password as a string, or set {_PASSWORD}")
     fixed = email, password
 
     async def provide() -> tuple[str, Secret]:
@@ -336,23 +295,20 @@ def _checked_provider(provider: CredentialsProvider) -> Credentials:
 # The options
 
 
-def option(check: Check, *, default: Any = None, variable: str = "", parse: Check | None = None) -> Any:
-    """Declare an option. Without an argument, the variable counts, if it is set, and else the default."""
+def option(check: Check, *, default: Any = None, environment: bool = False) -> Any:
+    """Declare an option. Without an argument, its variable in the `environment` counts, and else the default."""
 
     def convert(value: Any, field: attrs.Attribute[Any]) -> Any:
-        if value is not None or not variable:
-            return check(value, field.name)
-        text = os.environ.get(variable, "").strip()
-        if not text:
-            return check(default, field.name)
-        return check(text if parse is None else parse(text, variable), variable)
+        name = _PREFIX + field.name.upper()
+        if value is None and environment and (text := os.environ.get(name, "").strip()):
+            return check(text, name)
+        return check(default if value is None else value, field.name)
 
     converter: Any = attrs.Converter(convert, takes_field=True)
-    return attrs.field(default=None if variable else default, converter=converter)
+    return attrs.field(default=None if environment else default, converter=converter)
 
 
 def dependent(convert: Callable[[Any, Any], Any], *, default: Any = None) -> Any:
-    """Declare an option whose value depends on options above it."""
     converter: Any = attrs.Converter(convert, takes_self=True)
     return attrs.field(default=default, converter=converter)
 
@@ -370,21 +326,19 @@ class Config:
     timeouts: Timeouts = option(_instance(Timeouts))
     deadline: float = option(seconds)
     retries: RetryPolicy = option(_instance(RetryPolicy))
-    max_connections: int = option(_integer(_MAX_CONNECTIONS))
-    max_writes: int = option(_integer(_MAX_CONNECTIONS))
+    max_connections: int = option(integer(1, _MAX_CONNECTIONS))
+    max_writes: int = option(integer(1, _MAX_CONNECTIONS))
     keepalive: float = option(seconds)
-    page_size: int = option(_integer())
-    get_parameters: GetParameters = option(_word(GetParameters), default="body", variable=GET_PARAMETERS_VARIABLE)
-    addresses: dict[str, str] = option(_addresses, variable=ADDRESSES_VARIABLE, parse=parse_addresses)
-    currency_field: CurrencyField = option(
-        _word(CurrencyField), default="currencyIndex", variable=CURRENCY_FIELD_VARIABLE
-    )
-    carrier_field: CarrierField = option(_word(CarrierField), default="carrier", variable=CARRIER_FIELD_VARIABLE)
+    page_size: int = option(integer())
+    get_parameters: GetParameters = option(_word(GetParameters), default="body", environment=True)
+    addresses: dict[str, str] = option(_addresses, environment=True)
+    currency_field: CurrencyField = option(_word(CurrencyField), default="currencyIndex", environment=True)
+    carrier_field: CarrierField = option(_word(CarrierField), default="carrier", environment=True)
     index_type: IndexType = option(_word(IndexType))
     missing_list_is_empty: bool = option(_flag)
     strict: bool = option(_flag)
     http_client: Any = option(_http_client)
-    trust_env: bool = option(_flag, default=False, variable=TRUST_ENV_VARIABLE, parse=_parse_flag)
+    trust_env: bool = option(_flag, default=False, environment=True)
     proxy: Secret | None = dependent(_proxy)
     verify: bool | ssl.SSLContext = dependent(_verify, default=True)
     middleware: tuple[Middleware, ...] = option(_callables, default=())
@@ -399,10 +353,4 @@ class Config:
 
     @cached_property
     def conventions(self) -> Conventions:
-        """Choices that the service document leaves open."""
         return Conventions(*(getattr(self, name) for name in Conventions._fields))
-
-    @cached_property
-    def limits(self) -> Limits:
-        """Limits of the calls."""
-        return Limits(**{field.name: getattr(self, field.name) for field in attrs.fields(Limits)})

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, ClassVar, Final, Generic, Protocol, Self, Unpack, cast
+from typing import Any, ClassVar, Final, Generic, Protocol, Self, cast
 
-from freight_exchange.base import CallFacts, FreightExchangeError, OutcomeFacts, ValidationError
+from freight_exchange.base import FreightExchangeError, ValidationError
 from freight_exchange.models import Bid, Listing, RateRequest, Reconciliation, RecordT_co, Route, Write
 
 __all__ = [
@@ -41,12 +41,8 @@ class TransportError(FreightExchangeError):
         permanent: Whether a retry cannot help, for example because the server's certificate is not valid.
     """
 
-    def __init__(
-        self, message: str = "", *, unsent: bool = False, permanent: bool = False, **call: Unpack[CallFacts]
-    ) -> None:
-        super().__init__(message, **call)
-        self.unsent = unsent
-        self.permanent = permanent
+    unsent: bool = False
+    permanent: bool = False
 
 
 class DeadlineExceededError(FreightExchangeError):
@@ -62,19 +58,9 @@ class DecodeError(FreightExchangeError):
         raw: The record with the unreadable value, or the reply, with secrets masked.
     """
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        path: str = "$",
-        raw: object = None,
-        request_path: str | None = None,
-        **call: Unpack[OutcomeFacts],
-    ) -> None:
-        super().__init__(message, path=path, **call)
-        self.path: str = path  # pyright: ignore[reportIncompatibleVariableOverride]  # never `None` here
-        self.request_path = request_path
-        self.raw = raw
+    path: str = "$"  # pyright: ignore[reportIncompatibleVariableOverride]  # never `None` here
+    request_path: str | None = None
+    raw: object = None
 
     @property
     def call_path(self) -> str | None:
@@ -123,9 +109,7 @@ class RateLimitedError(APIStatusError):
         retry_after: Seconds after which the service asks to try again, or `None` without one.
     """
 
-    def __init__(self, message: str = "", *, retry_after: float | None = None, **call: Unpack[CallFacts]) -> None:
-        super().__init__(message, **call)
-        self.retry_after = retry_after
+    retry_after: float | None = None
 
 
 class ServerError(APIStatusError):
@@ -149,9 +133,7 @@ class HeldError(StoreError):
         holder: Its process, its host, and since when it has held the feed, as far as known.
     """
 
-    def __init__(self, message: str = "", *, holder: str = "", **call: Unpack[CallFacts]) -> None:
-        super().__init__(message, **call)
-        self.holder = holder
+    holder: str = ""
 
 
 class StoreAwayError(StoreError):
@@ -166,27 +148,17 @@ class FeedProtocolError(FreightExchangeError):
     """A listing contradicts itself, so its content is uncertain."""
 
 
-class _OfRequestError(FreightExchangeError):
-    def __init__(self, message: str = "", *, request: int | None = None) -> None:
-        super().__init__(message)
-        self.request = request
-
-
-class _OfOfferError(_OfRequestError):
-    def __init__(self, message: str = "", *, request: int | None = None, offer: int | None = None) -> None:
-        super().__init__(message, request=request)
-        self.offer = offer
-
-
-class AlreadyOfferedError(_OfRequestError):
+class AlreadyOfferedError(FreightExchangeError):
     """The request already has an offer of this account that the bot's ledger does not know.
 
     Attributes:
         request: The index of the request.
     """
 
+    request: int | None = None
 
-class AlreadyApprovedError(_OfOfferError):
+
+class AlreadyApprovedError(FreightExchangeError):
     """An offer on the request is approved already, so the bot does not send another approval.
 
     Attributes:
@@ -194,14 +166,20 @@ class AlreadyApprovedError(_OfOfferError):
         offer: The identifier of the approved offer, or `None` if it is not known.
     """
 
+    request: int | None = None
+    offer: int | None = None
 
-class OfferChangedError(_OfOfferError):
+
+class OfferChangedError(FreightExchangeError):
     """The offer is not as the handler saw it: its price or terms changed, it was answered, or it is gone.
 
     Attributes:
         request: The index of the request.
         offer: The identifier of the offer, or `None` if the request itself is gone.
     """
+
+    request: int | None = None
+    offer: int | None = None
 
 
 class OfferRejectedError(BadRequestError):
@@ -216,7 +194,7 @@ class OfferRejectedError(BadRequestError):
     request_closed: bool = False
 
 
-class OfferInDoubtError(_OfRequestError):
+class OfferInDoubtError(FreightExchangeError):
     """An offer on this request, or an answer to one, may or may not have been carried out.
 
     It is not sent again until that is known.
@@ -226,6 +204,8 @@ class OfferInDoubtError(_OfRequestError):
     """
 
     may_have_taken_effect: ClassVar[bool] = True
+
+    request: int | None = None
 
 
 class Reconciler(Protocol):
@@ -248,17 +228,8 @@ class OutcomeUnknownError(FreightExchangeError, Generic[RecordT_co]):
 
     may_have_taken_effect: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        write: Write | None = None,
-        exchange: Reconciler | None = None,
-        **call: Unpack[CallFacts],
-    ) -> None:
-        super().__init__(message, **call)
-        self.write = write
-        self._exchange = exchange
+    write: Write | None = None
+    _exchange: Reconciler | None = None
 
     async def reconcile(
         self,
@@ -295,19 +266,14 @@ class OutcomeUnknownError(FreightExchangeError, Generic[RecordT_co]):
         return cast(Reconciliation[RecordT_co], found)
 
     def __copy__(self) -> Self:
-        copied = type(self)(*self.args)
-        copied.__dict__.update(self.__dict__)
-        return copied
+        return type(self)(*self.args, **self.__dict__)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self.args, self.__dict__ | {"_exchange": None}
+        return type(self), self.args, {name: value for name, value in self.__dict__.items() if name != "_exchange"}
 
 
 READ_ERRORS: Final = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
 """Classes of errors after which a read may succeed later. A rejected login is among them, but is permanent."""
-
-_ATTEMPTS_OF_SLOW_LOGIN: Final = 2
-"""Attempts of a login within a call's deadline, as each attempt has a shorter timeout."""
 
 
 def is_transient(error: FreightExchangeError) -> bool:
@@ -326,13 +292,6 @@ def is_transient(error: FreightExchangeError) -> bool:
 def retry_delay(error: FreightExchangeError) -> float | None:
     """Return the seconds until the service accepts another request or the client tries another login, if known."""
     return error.retry_after if isinstance(error, RateLimitedError | ServerError | AuthenticationError) else None
-
-
-def request_count(error: FreightExchangeError) -> int:
-    """Estimate how many requests a failed call sent: its attempts, and a login or another read."""
-    if error.login_pending:
-        return error.attempts + _ATTEMPTS_OF_SLOW_LOGIN
-    return max(1, error.attempts) + (isinstance(error, AuthenticationError) or error.token_refused)
 
 
 def is_from_login(error: FreightExchangeError) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import partial
+from operator import attrgetter, eq, le
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar, cast
 
 import attrs
@@ -21,67 +22,87 @@ from freight_exchange.words import RequestType, Word, kilograms_per
 
 T = TypeVar("T")
 
+# One value, or a set or sequence of alternatives. A type is a member or its word, a currency an index or a code.
 Texts: TypeAlias = str | AbstractSet[str] | Sequence[str]
-"""A text, or a set or sequence of alternatives."""
-
 Types: TypeAlias = RequestType | str | AbstractSet[RequestType | str] | Sequence[RequestType | str]
-"""A mode of transport, as a member or its word in any case, or a set or sequence of alternatives."""
-
-Where: TypeAlias = Callable[[RateRequest], bool]
-"""A predicate by the caller."""
-
 Numbers: TypeAlias = int | AbstractSet[int] | Sequence[int]
-"""An index, or a set or sequence of alternatives."""
-
 Currencies: TypeAlias = int | str | AbstractSet[int | str] | Sequence[int | str]
-"""The index of a currency or its three-letter code, or a set or sequence of alternatives."""
-
-
+# Predicates of the caller
+Where: TypeAlias = Callable[[RateRequest], bool]
 OfferWhere: TypeAlias = Callable[[Offer, Listing], bool]
-"""A predicate of the caller, on the offer and the request with all its offers."""
 
 
-def _copied(value: object, field: str) -> object:
-    """Copy a collection; a set sorted, so that its repr is the same in every process."""
-    if isinstance(value, AbstractSet):
-        return tuple(sorted(value, key=str))
-    return tuple(value) if _is_collection(value) else value
-
-
-def _is_collection(value: object) -> TypeGuard[AbstractSet[object] | Sequence[object]]:
+def _is_collection(value: object) -> TypeGuard[AbstractSet[Any] | Sequence[Any]]:
     # Text is a sequence of its characters, and bytes one of numbers.
     return isinstance(value, (AbstractSet, Sequence)) and not isinstance(value, (str, bytes, bytearray))
 
 
-def _plain_function(where: object, field: str) -> object:
-    """Return a predicate of the caller; raise `ValidationError` if it is not a function, or async."""
-    if not callable(where):
+def _texts(value: Texts | None, field: str = "") -> str | tuple[str, ...] | None:
+    """Copy a collection; a set sorted, so that its repr is the same in every process."""
+    if isinstance(value, AbstractSet):
+        return tuple(sorted(value, key=str))
+    return tuple(value) if value is not None and _is_collection(value) else cast("str | None", value)
+
+
+def _hazardous(value: bool | None, field: str = "") -> bool | None:
+    return None if value is None else validation.boolean(value, field)
+
+
+def _max_amount(value: Number | None, field: str = "") -> Decimal | None:
+    return None if value is None else validation.amount(value, field)
+
+
+def _set_of(check: Callable[[Any, str], T], value: object, field: str) -> frozenset[T] | None:
+    """Check a value or several, or none."""
+    if value is None:
+        return None
+    choices = value if _is_collection(value) else (value,)
+    if not choices:
+        raise ValidationError(f"{field} must not be empty: nothing would ever pass", field=field)
+    return frozenset(check(choice, field) for choice in choices)
+
+
+def _requests(value: Numbers | None, field: str = "") -> frozenset[int] | None:
+    return _set_of(validation.identifier, value, field)
+
+
+def _currencies(value: Currencies | None, field: str = "") -> frozenset[int | str] | None:
+    return _set_of(_currency, value, field)
+
+
+def _where(where: Where | None, field: str = "") -> Where | None:
+    _check_plain(where, field)
+    return where
+
+
+def _offer_where(where: OfferWhere | None, field: str = "") -> OfferWhere | None:
+    _check_plain(where, field)
+    return where
+
+
+def _check_plain(where: object, field: str) -> None:
+    if where is not None and not callable(where):
         raise ValidationError(f"where must be a function, not a {type(where).__name__}", field=field)
-    for function in (where, type(where).__call__):
+    for function in (where, type(where).__call__) if callable(where) else ():
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise _async_where()
-    return where
 
 
 def _async_where() -> ValidationError:
     return ValidationError("where must be a plain function, not an async one: nothing awaits its answer", field="where")
 
 
-def _set_of(check: Callable[[object, str], T]) -> Callable[[object, str], frozenset[T] | None]:
-    """Return the check of a field that is a value or several, or missing."""
-
-    def alternatives(value: object, field: str) -> frozenset[T] | None:
-        if value is None:
-            return None
-        choices = value if _is_collection(value) else (value,)
-        if not choices:
-            raise ValidationError(f"{field} must not be empty: nothing would ever pass", field=field)
-        return frozenset(check(choice, field) for choice in choices)
-
-    return alternatives
+def _as_boolean(answer: object) -> bool:
+    """Return the result of a predicate as a boolean; raise `ValidationError` if the result must be awaited."""
+    # A lambda may return the coroutine of an async function, which would be true for every request.
+    if hasattr(answer, "__await__") or hasattr(answer, "__aiter__"):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise _async_where()
+    return bool(answer)
 
 
-def _currency(value: object, field: str) -> int | str:
+def _currency(value: int | str, field: str) -> int | str:
     if not isinstance(value, str):
         return validation.identifier(value, field)
     if (code := validation.three_letters(value)) is None:
@@ -89,7 +110,54 @@ def _currency(value: object, field: str) -> int | str:
     return code
 
 
-@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
+def _any_of(check: Callable[[Any, str], str]) -> Callable[[object, str], frozenset[str] | None]:
+    return partial(_set_of, lambda value, field: fold(check(value, field)))
+
+
+def _type_word(value: str, field: str) -> str:
+    if isinstance(value, Word) and not isinstance(value, RequestType):
+        # Compared as text, it would exclude every request.
+        raise ValidationError(f"{field} must be a RequestType or its word, not {value!r}", field=field)
+    return validation.text(value, field)
+
+
+def _last_moment(need_by: datetime, field: str) -> datetime:
+    if isinstance(need_by, date) and not isinstance(need_by, datetime):
+        return datetime.combine(need_by, time.max)
+    return validation.naive_datetime(need_by, field)
+
+
+def _is_among(text: str, accepted: AbstractSet[str]) -> bool:
+    folded = fold(text)
+    return not folded or folded in accepted
+
+
+def _kilograms(request: RateRequest) -> Decimal | None:
+    factor = kilograms_per(request.mass_unit)
+    return None if request.weight is None or factor is None else EXACT.multiply(request.weight, factor)
+
+
+_RULES: Final[dict[str, tuple[Callable[[Any, str], Any], Callable[[RateRequest], Any], Callable[[Any, Any], bool]]]] = {
+    "origin": (_any_of(validation.text), attrgetter("origin"), _is_among),
+    "destination": (_any_of(validation.text), attrgetter("destination"), _is_among),
+    "type": (_any_of(_type_word), attrgetter("type"), _is_among),
+    "incoterm": (_any_of(validation.incoterm), attrgetter("incoterm"), _is_among),
+    "commodity": (_any_of(validation.text), attrgetter("commodity"), _is_among),
+    "hazardous": (validation.boolean, attrgetter("hazardous"), eq),
+    "max_volume": (validation.amount, attrgetter("volume"), le),
+    "max_weight": (validation.amount, _kilograms, le),
+    "need_by": (_last_moment, attrgetter("need_date"), le),
+}
+"""Check of each field's argument, reader of the request, and comparison."""
+
+
+def _prepared(filter_: RequestFilter) -> tuple[tuple[str, object], ...]:
+    """Return the checked fields of a filter, in the form in which they are compared."""
+    given = {name: value for name in _RULES if (value := getattr(filter_, name)) is not None}
+    return tuple((name, _RULES[name][0](value, name)) for name, value in given.items())
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False, field_transformer=validation.named)
 class RequestFilter(ConciseRepr):
     """Filter of rate requests, which must pass every field given. All requests pass `RequestFilter()`.
 
@@ -112,43 +180,25 @@ class RequestFilter(ConciseRepr):
         need_by: The latest required arrival, inclusive, naive as `need_date` is. A `date` includes the whole day.
         where: A predicate of your own, a plain function of the request. It is called last; its errors are not caught.
 
-    Each argument is an attribute. Collections become tuples; sets become sorted tuples.
-
     Raises:
         ValidationError: A value is invalid, or a collection is empty, which would exclude all requests; `field`
             names it.
     """
 
-    origin: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    destination: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    type: RequestType | str | tuple[RequestType | str, ...] | None = validation.checked(_copied, eq=False)
-    incoterm: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    commodity: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    hazardous: bool | None = validation.checked(validation.optional(validation.boolean), eq=False)
-    max_volume: Number | None = attrs.field(eq=False)
-    max_weight: Number | None = attrs.field(eq=False)
-    need_by: datetime | date | None = attrs.field(eq=False)
-    where: Where | None = validation.checked(validation.optional(_plain_function), hash=False)
+    origin: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    destination: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    type: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    incoterm: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    commodity: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    hazardous: bool | None = attrs.field(default=None, eq=False, converter=_hazardous)
+    max_volume: Number | None = attrs.field(default=None, eq=False)
+    max_weight: Number | None = attrs.field(default=None, eq=False)
+    need_by: datetime | date | None = attrs.field(default=None, eq=False)
+    where: Where | None = attrs.field(default=None, hash=False, converter=_where)
     # Prepared once, since a feed matches every record of every page.
     _wanted: tuple[tuple[str, object], ...] = attrs.field(
-        init=False, repr=False, default=attrs.Factory(lambda self: _prepared(self), takes_self=True)
+        init=False, repr=False, default=attrs.Factory(_prepared, takes_self=True)
     )
-
-    def __init__(
-        self,
-        *,
-        origin: Texts | None = None,
-        destination: Texts | None = None,
-        type: Types | None = None,
-        incoterm: Texts | None = None,
-        commodity: Texts | None = None,
-        hazardous: bool | None = None,
-        max_volume: Number | None = None,
-        max_weight: Number | None = None,
-        need_by: datetime | date | None = None,
-        where: Where | None = None,
-    ) -> None:
-        validation.initialize(self, locals())
 
     def matches(self, request: RateRequest) -> bool:
         """Return whether the request passes."""
@@ -165,12 +215,10 @@ class RequestFilter(ConciseRepr):
             value = read(request)
             if value is not None and not passes(value, wanted):
                 return field
-        if self.where is not None and not _as_boolean(self.where(request)):
-            return "where"
-        return None
+        return "where" if self.where is not None and not _as_boolean(self.where(request)) else None
 
 
-@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False, field_transformer=validation.named)
 class OfferFilter(ConciseRepr):
     """Filter of offers, which must pass every field given. All offers pass `OfferFilter()`.
 
@@ -186,39 +234,30 @@ class OfferFilter(ConciseRepr):
         where: A predicate of your own, a plain function of the offer and its request. It is called last; its errors are
             not caught.
 
-    Each argument is an attribute. Indexes and currencies become sets, and collections of other texts tuples.
-
     Raises:
-        ValidationError: A value is invalid, or a collection is empty, which would exclude all offers; `field`
-            names it.
+        ValidationError: A value is invalid, or a collection is empty; `field` names it.
     """
 
-    request: frozenset[int] | None = validation.checked(_set_of(validation.identifier))
-    origin: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    destination: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    commodity: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    currency: frozenset[int | str] | None = validation.checked(_set_of(_currency))
-    max_amount: Decimal | None = validation.checked(validation.optional(validation.amount))
-    where: OfferWhere | None = validation.checked(validation.optional(_plain_function), hash=False)
+    request: frozenset[int] | None = attrs.field(default=None, converter=_requests)
+    origin: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    destination: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    commodity: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    currency: frozenset[int | str] | None = attrs.field(default=None, converter=_currencies)
+    max_amount: Decimal | None = attrs.field(default=None, converter=_max_amount)
+    where: OfferWhere | None = attrs.field(default=None, hash=False, converter=_offer_where)
     _freight: RequestFilter = attrs.field(
-        init=False, repr=False, default=attrs.Factory(lambda self: _freight_of(self), takes_self=True)
+        init=False,
+        repr=False,
+        default=attrs.Factory(
+            lambda self: RequestFilter(origin=self.origin, destination=self.destination, commodity=self.commodity),
+            takes_self=True,
+        ),
     )
     _indexes: dict[str, int] = attrs.field(init=False, repr=False, eq=False, factory=dict)
 
-    def __init__(
-        self,
-        *,
-        request: Numbers | None = None,
-        origin: Texts | None = None,
-        destination: Texts | None = None,
-        commodity: Texts | None = None,
-        currency: Currencies | None = None,
-        max_amount: Number | None = None,
-        where: OfferWhere | None = None,
-    ) -> None:
-        if max_amount is not None and currency is None:
+    def __attrs_post_init__(self) -> None:
+        if self.max_amount is not None and self.currency is None:
             raise ValidationError("max_amount needs currency: offers come in several", field="max_amount")
-        validation.initialize(self, locals())
 
     async def load_codes(self, by_code: Callable[[str], Awaitable[Currency]]) -> None:
         """Look up the codes of `currency` in the service's list; a second call does nothing.
@@ -244,9 +283,8 @@ class OfferFilter(ConciseRepr):
             return False
         if self.currency is not None and offer.currency is not None:
             if unknown := self.unknown_codes:
-                raise ValidationError(
-                    f"the index of {unknown[0]} is not known: load_codes() looks it up", field="currency"
-                )
+                problem = f"the index of {unknown[0]} is not known: load_codes() looks it up"
+                raise ValidationError(problem, field="currency")
             if offer.currency not in {self._indexes[one] if isinstance(one, str) else one for one in self.currency}:
                 return False
         if self.max_amount is not None and offer.amount is not None and offer.amount > self.max_amount:
@@ -254,72 +292,3 @@ class OfferFilter(ConciseRepr):
         if not self._freight.matches(cast("RateRequest", listing)):
             return False
         return self.where is None or _as_boolean(self.where(offer, listing))
-
-
-def _any_of(check: Callable[[object, str], str]) -> Callable[[object, str], frozenset[str] | None]:
-    return _set_of(lambda value, field: fold(check(value, field)))
-
-
-def _type_word(value: object, field: str) -> str:
-    if isinstance(value, Word) and not isinstance(value, RequestType):
-        # Compared as text, it would exclude every request.
-        raise ValidationError(f"{field} must be a RequestType or its word, not {value!r}", field=field)
-    return validation.text(value, field)
-
-
-def _last_moment(need_by: object, field: str) -> datetime:
-    if isinstance(need_by, datetime):
-        if need_by.tzinfo is not None:
-            raise ValidationError(
-                "need_by is compared with need_date, which has no zone: give the wall time, without tzinfo", field=field
-            )
-        return need_by
-    if isinstance(need_by, date):
-        return datetime.combine(need_by, time.max)
-    raise ValidationError(f"need_by must be a datetime or a date, not a {type(need_by).__name__}", field=field)
-
-
-def _as_boolean(answer: object) -> bool:
-    """Return the result of a predicate as a boolean; raise `ValidationError` if the result must be awaited."""
-    if answer is True or answer is False:
-        return answer
-    # A lambda may return the coroutine of an async function, which would be true for every request.
-    if inspect.isawaitable(answer) or inspect.isasyncgen(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()
-        raise _async_where()
-    return bool(answer)
-
-
-def _is_among(text: str, accepted: AbstractSet[str]) -> bool:
-    folded = fold(text)
-    return not folded or folded in accepted
-
-
-def _kilograms(request: RateRequest) -> Decimal | None:
-    factor = kilograms_per(request.mass_unit)
-    return None if request.weight is None or factor is None else EXACT.multiply(request.weight, factor)
-
-
-_RULES: Final[dict[str, tuple[Callable[[Any, str], Any], Callable[[RateRequest], Any], Callable[[Any, Any], bool]]]] = {
-    "origin": (_any_of(validation.text), operator.attrgetter("origin"), _is_among),
-    "destination": (_any_of(validation.text), operator.attrgetter("destination"), _is_among),
-    "type": (_any_of(_type_word), operator.attrgetter("type"), _is_among),
-    "incoterm": (_any_of(validation.incoterm), operator.attrgetter("incoterm"), _is_among),
-    "commodity": (_any_of(validation.text), operator.attrgetter("commodity"), _is_among),
-    "hazardous": (validation.boolean, operator.attrgetter("hazardous"), operator.eq),
-    "max_volume": (validation.amount, operator.attrgetter("volume"), operator.le),
-    "max_weight": (validation.amount, _kilograms, operator.le),
-    "need_by": (_last_moment, operator.attrgetter("need_date"), operator.le),
-}
-"""Check of each field's argument, reader of the request, and comparison."""
-
-
-def _prepared(filter_: RequestFilter) -> tuple[tuple[str, object], ...]:
-    """Return the checked fields of a filter, in the form in which they are compared."""
-    given = {name: value for name in _RULES if (value := getattr(filter_, name)) is not None}
-    return tuple((name, _RULES[name][0](value, name)) for name, value in given.items())
-
-
-def _freight_of(filter_: OfferFilter) -> RequestFilter:
-    return RequestFilter(origin=filter_.origin, destination=filter_.destination, commodity=filter_.commodity)

@@ -1,19 +1,15 @@
-"""Hooks: callables that receive frozen records of events, for logging and metrics. Instrumentation: spans around them.
+"""Records of events, which hooks receive for logging and metrics.
 
 A hook is sync or async, and receives all records; it selects by `match` or `isinstance`. A hook never changes the
-outcome of a call: its errors are logged, and an async hook that takes longer than `HOOK_TIMEOUT` is cancelled. No
-record contains a secret.
+outcome of a call: its errors are logged, and an async hook that takes longer than five seconds is cancelled. No record
+contains a secret.
 """
 
 from __future__ import annotations
 
-import inspect
-import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Final, Literal
+from collections.abc import Awaitable, Callable
+from typing import Literal
 
-import anyio
 import attrs
 
 from freight_exchange.base import NO_HEADERS, ReplyHeaders, Serializable
@@ -93,11 +89,7 @@ class Login(Serializable):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class BrokenRecord(Serializable):
-    """Unreadable part of a reply whose rest was read; `error.path` has its position.
-
-    The part is a record of a listing, a part of a record, or a repeated key. The path `$` has two meanings: the reply
-    reports a failure in addition to its rows, so that rows may be missing, or a key repeats in the reply to a write.
-    """
+    """Unreadable part of a reply whose rest was read: a record, or a value of one, at the position `error.path`."""
 
     method: str
     path: str
@@ -184,66 +176,10 @@ Event = Attempt | Retry | Login | BrokenRecord | Scan | ScanProgress | Degraded 
 Hook = Callable[[Event], Awaitable[None] | None]
 
 
-HOOK_TIMEOUT: Final = 5.0
-"""Time limit of an async hook for one record, in seconds."""
-
-_logger = logging.getLogger("freight_exchange.hooks")
+# Work that an instrumentation surrounds
 
 
-class Hooks:
-    """The hooks of a client, called one after another."""
-
-    __slots__ = ("_failed", "_hooks")
-
-    def __init__(self, hooks: tuple[Hook, ...] = ()) -> None:
-        self._hooks = hooks
-        self._failed: set[tuple[int, str]] = set()
-
-    def __bool__(self) -> bool:
-        return bool(self._hooks)
-
-    def with_hook(self, hook: Hook) -> Hooks:
-        return Hooks((*self._hooks, hook))
-
-    async def emit(self, event: Event) -> None:
-        """Call all hooks with the record; log their errors."""
-        for hook in self._hooks:
-            try:
-                result = hook(event)
-                if inspect.isawaitable(result):
-                    with anyio.move_on_after(HOOK_TIMEOUT) as scope:
-                        await result
-                    if scope.cancelled_caught:
-                        self._log(hook, event, f"it took longer than {HOOK_TIMEOUT:g} s and was cancelled", None)
-            except BaseException as error:  # a hook's bug must not change the result of the call
-                if not isinstance(error, Exception) and not _is_of_another_task(error):
-                    raise
-                self._log(hook, event, type(error).__name__, error)
-
-    def _log(self, hook: Hook, event: Event, why: str, error: BaseException | None) -> None:
-        # The first failure of a kind is logged at ERROR, others at DEBUG.
-        key = (id(hook), why)
-        level = logging.DEBUG if key in self._failed else logging.ERROR
-        self._failed.add(key)
-        name = getattr(hook, "__qualname__", type(hook).__qualname__)
-        message = "hook %s failed on a record %s: %s; the call is not affected"
-        _logger.log(level, message, name, type(event).__name__, why, exc_info=error)
-
-
-def _is_of_another_task(error: BaseException) -> bool:
-    """Return whether an error is the cancellation of a task that the hook has awaited, and not of its caller."""
-    import asyncio  # programs on trio need none
-
-    if not isinstance(error, asyncio.CancelledError):
-        return False
-    task = asyncio.current_task()
-    return task is not None and not task.cancelling()
-
-
-# Instrumentation
-
-
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallInfo:
     """Call that is about to begin; its `Attempt` and `Retry` records have the same `call_id`."""
 
@@ -254,7 +190,7 @@ class CallInfo:
     write: Write | None
 
 
-@attrs.frozen(kw_only=True, eq=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ScanInfo:
     """Scan that is about to begin, or to continue; the fields are those of `Scan`."""
 
@@ -277,66 +213,4 @@ class HandlerRun:
     error: Exception | None = None
 
 
-class Instrumentation:
-    """Base class of instrumentations, which does nothing. Each context manager surrounds the operation in its name."""
-
-    def record(self, event: Event) -> None:
-        """Receive a record of the client's hooks."""
-
-    def call(self, call: CallInfo) -> AbstractContextManager[object]:
-        """Surround a call: its attempts, waits and login. An error of the call passes through."""
-        return _NOTHING
-
-    def scan(self, scan: ScanInfo) -> AbstractContextManager[object]:
-        """Surround a scan of a feed, or a part of one that pauses."""
-        return _NOTHING
-
-    def found(self, feed: str, events: Sequence[int]) -> None:
-        """Receive the numbers of the events that the last scan of a feed has found."""
-
-    def handler(self, run: HandlerRun) -> AbstractContextManager[object]:
-        """Surround an attempt of a bot's handler. At the end, `run` has the ending and the error."""
-        return _NOTHING
-
-
-class Instruments(Instrumentation):
-    """The instrumentations of a client, the first outermost. Its truth value is false if there are none."""
-
-    def __init__(self, parts: tuple[Instrumentation, ...] = ()) -> None:
-        self._parts = parts
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
-
-    def and_also(self, part: Instrumentation) -> Instruments:
-        return Instruments((*self._parts, part))
-
-    def record(self, event: Event) -> None:
-        for part in self._parts:
-            part.record(event)
-
-    def call(self, call: CallInfo) -> AbstractContextManager[object]:
-        return _entered(part.call(call) for part in self._parts)
-
-    def scan(self, scan: ScanInfo) -> AbstractContextManager[object]:
-        return _entered(part.scan(scan) for part in self._parts)
-
-    def found(self, feed: str, events: Sequence[int]) -> None:
-        for part in self._parts:
-            part.found(feed, events)
-
-    def handler(self, run: HandlerRun) -> AbstractContextManager[object]:
-        return _entered(part.handler(run) for part in self._parts)
-
-
-@contextmanager
-def _entered(parts: Iterable[AbstractContextManager[object]]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for part in parts:
-            stack.enter_context(part)
-        yield
-
-
-_NOTHING: Final = nullcontext()
-
-NO_INSTRUMENTS: Final = Instruments()
+Work = CallInfo | ScanInfo | HandlerRun

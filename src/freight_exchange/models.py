@@ -37,22 +37,12 @@ __all__ = [
 ]  # fmt: skip
 
 
-class Record(Serializable):
-    """Base of records of the service. Missing fields are `None`, and unknown fields are in `extra`."""
-
-    __slots__ = ()
-
-
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Company(Record):
-    """A company (service document, Company).
+class Company(Serializable):
+    """A company (service document, Company). `index` is in one form of the login reply only.
 
-    Attributes:
-        index: Its identifier; only in one form of the login reply.
-        postal: Text, which keeps leading zeros.
-        phone: Only for the user's own company.
-        fax: Only for the other party's company.
-        oti_license: The ocean transportation intermediary's license number, as text.
+    `phone` is for the user's own company only, `fax` for the other party's. `postal` and `oti_license`, the number of
+    the ocean transportation intermediary, are text, which keeps leading zeros.
     """
 
     index: int | None = None
@@ -69,7 +59,7 @@ class Company(Record):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Contact(Record):
+class Contact(Serializable):
     """The other party's contact person for a selected offer (service document, Offer listing record: `loadingPOC`)."""
 
     name: str | None = None
@@ -78,14 +68,10 @@ class Contact(Record):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class User(Record):
+class User(Serializable):
     """The account that is logged in, without its token (service document, User).
 
-    Attributes:
-        middle_name: May be empty.
-        email: The address that logs in.
-        last_login: Naive, as the document does not name the zone.
-        image_url: The address of the avatar.
+    `middle_name` may be empty, and `last_login` is naive, as the document does not name the zone.
     """
 
     first_name: str | None = None
@@ -101,7 +87,7 @@ class User(Record):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Carrier(Record):
+class Carrier(Serializable):
     """A carrier, to which routes refer by index (service document, Carrier)."""
 
     index: int
@@ -110,13 +96,11 @@ class Carrier(Record):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Currency(Record):
+class Currency(Serializable):
     """A currency, to which offers refer by index (service document, Currency).
 
-    Attributes:
-        index: The service's number for the currency. Published samples use ISO 4217's numeric codes (840 for USD, 978
-            for EUR), but the document does not promise that: `currencies.by_code("USD")` looks it up.
-        code: The three-letter code, e.g. `USD`.
+    Published samples use ISO 4217's numeric codes as `index` (840 for USD, 978 for EUR), but the document does not
+    promise that: `currencies.by_code("USD")` looks it up.
     """
 
     index: int
@@ -126,14 +110,14 @@ class Currency(Record):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Offer(Record):
+class Offer(Serializable):
     """A price on a rate request (service document, Offer entry).
 
     Attributes:
         id: The offer's identifier, for approving or declining it.
         request: The index of its request, on which reconciliation looks for it.
         amount: The total, in `currency`.
-        currency: The index of the currency; `exchange.currencies.get(...)` names it.
+        currency: The index of the currency.
         status: Pending, selected, or an undocumented word.
         rates: The itemised fees by name, in `currency`; a discount is negative. `None` if the reply has none. Fees
             without an amount are only in `extra`.
@@ -161,7 +145,7 @@ class Offer(Record):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Shipment(Record):
+class Shipment(Serializable):
     """The freight of a rate request: base of `RateRequest`, `Listing` and `Bid`."""
 
     index: int
@@ -209,26 +193,29 @@ class RateRequest(Shipment):
         origin, destination: Port or city.
         need_date: The required arrival, naive: the service names no zone. The service may alter it.
         notes: In results, a sentence composed by the service.
-        quantity: Number of packaging units.
-        packaging: The kind of unit.
-        length, width, height: Lengths of one packaging unit, in `measure_unit`. The service may return them in another
-            order.
-        measure_unit: Unit of the lengths: `m` in the document. `volume` and `cargo` convert or refuse other units.
-        weight: Weight in `mass_unit`. By the document it is that of one packaging unit, but samples also make sense as
-            totals. So `cargo` has an argument for it.
-        mass_unit: Unit of the weight: `kg` in the document. `cargo` and filters convert or refuse other units.
-        extra: Fields of the reply that are unknown to this package, and dates that it could not read.
+        quantity: Number of packaging units of the kind `packaging`.
+        length, width, height: Lengths of one unit, in `measure_unit`. The service may return them in another order.
+        weight: Weight in `mass_unit`: of one unit by the document, but samples also make sense as totals.
+        measure_unit, mass_unit: `m` and `kg` in the document. `volume`, `cargo` and filters convert or refuse others.
+        extra: Fields of the reply that are unknown to this package, and values that it could not read.
     """
 
     status: RequestStatus | UnknownWord | None = None
 
 
-@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
+def _request_type(value: RequestType | str, field: str = "") -> RequestType:
+    return validation.member_of(RequestType)(value, field)
+
+
+def _packaging(value: Packaging | str, field: str = "") -> Packaging:
+    return validation.member_of(Packaging)(value, field)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False, field_transformer=validation.named)
 class RateRequestDraft(Serializable):
     """A rate request to publish (service document, 4.3).
 
     Args:
-        commodity: The goods.
         type: A `RequestType` or its word in any case.
         origin, destination: Port or city.
         arrival: The estimated arrival, naive: the service has no zone for it. Fractions of a second are not sent. A
@@ -238,47 +225,25 @@ class RateRequestDraft(Serializable):
         length, width, height: Metres per unit, positive.
         weight: Kilograms per unit, positive.
         incoterm: Three letters, kept in upper case.
-        hazardous: Whether the goods are dangerous.
-        notes: Information for forwarders.
 
     Raises:
         ValidationError: A value is invalid; `field` names it.
     """
 
-    commodity: str = validation.checked(validation.text)
-    type: RequestType = validation.checked(validation.member_of(RequestType))
-    origin: str = validation.checked(validation.text)
-    destination: str = validation.checked(validation.text)
-    arrival: datetime = validation.checked(validation.naive_datetime)
-    packaging: Packaging = validation.checked(validation.member_of(Packaging))
-    quantity: int = validation.checked(validation.count)
-    length: Decimal = validation.checked(validation.amount)
-    width: Decimal = validation.checked(validation.amount)
-    height: Decimal = validation.checked(validation.amount)
-    weight: Decimal = validation.checked(validation.amount)
-    incoterm: str = validation.checked(validation.incoterm)
-    hazardous: bool = validation.checked(validation.boolean)
-    notes: str | None = validation.checked(validation.notes)
-
-    def __init__(
-        self,
-        *,
-        commodity: str,
-        type: RequestType | str,
-        origin: str,
-        destination: str,
-        arrival: datetime,
-        packaging: Packaging | str,
-        quantity: int,
-        length: validation.Number,
-        width: validation.Number,
-        height: validation.Number,
-        weight: validation.Number,
-        incoterm: str,
-        hazardous: bool,
-        notes: str | None = None,
-    ) -> None:
-        validation.initialize(self, locals())
+    commodity: str = attrs.field(converter=validation.text)
+    type: RequestType = attrs.field(converter=_request_type)
+    origin: str = attrs.field(converter=validation.text)
+    destination: str = attrs.field(converter=validation.text)
+    arrival: datetime = attrs.field(converter=validation.naive_datetime)
+    packaging: Packaging = attrs.field(converter=_packaging)
+    quantity: int = attrs.field(converter=validation.identifier)
+    length: Decimal = attrs.field(converter=validation.amount)
+    width: Decimal = attrs.field(converter=validation.amount)
+    height: Decimal = attrs.field(converter=validation.amount)
+    weight: Decimal = attrs.field(converter=validation.amount)
+    incoterm: str = attrs.field(converter=validation.incoterm)
+    hazardous: bool = attrs.field(converter=validation.boolean)
+    notes: str | None = attrs.field(default=None, converter=validation.notes)
 
     @property
     def volume(self) -> Decimal:
@@ -292,12 +257,8 @@ class Listing(Shipment):
     """A shipper's request with its offers (service document, Offer listing record).
 
     The fields of the freight are those of `RateRequest`; listings often lack `ref_id`, `type`, `incoterm` and
-    `hazardous`.
-
-    Attributes:
-        offers: The offers on the request; only the selected one, once there is one.
-        contact: The forwarder's contact, once an offer is selected.
-        company: The forwarder's company, once an offer is selected.
+    `hazardous`. Once an offer is selected, `offers` may have only that one, and `contact` and `company` are the
+    forwarder's.
     """
 
     status: RequestStatus | UnknownWord | None = None
@@ -319,11 +280,9 @@ class Bid(Shipment):
     and one request may have two equal bids.
 
     Attributes:
-        amount: The offered price, in `currency`, for both submitted and listed bids.
-        currency: The index of the currency.
+        amount: The offered price, in the currency with the index `currency`.
         offer: The offer with its terms and rates, which only a submission returns.
-        contact: The shipper's contact, once the bid is selected.
-        company: The shipper's company, once the bid is selected.
+        contact, company: The shipper's, once the bid is selected.
     """
 
     status: BidStatus | UnknownWord | None = None
@@ -335,18 +294,15 @@ class Bid(Shipment):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Route(Record):
+class Route(Serializable):
     """A scheduled route (service document, Route). Fields that a reply lacks are `None`.
 
     Attributes:
-        origin, destination: Port or city.
-        cy_cutoff: The deadline of the container yard, aware, in the route's zone.
-        cfs_cutoff: The deadline of the container freight station, aware, in the route's zone.
-        departure: Estimated departure, aware, in the route's zone.
+        cy_cutoff, cfs_cutoff: Deadlines of container yard and container freight station, in the route's zone.
+        departure: Estimated departure, in the route's zone.
         arrival: Estimated arrival, naive, as the route's zone does not apply and the service names no other.
         carrier: The index of the carrier.
         timezone: The zone's name. If it is missing or unknown, the times above are naive.
-        extra: Fields of the reply that are unknown to this package, and dates that it could not read.
     """
 
     index: int
@@ -363,12 +319,15 @@ class Route(Record):
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
+def _carrier(value: Carrier | int, field: str = "") -> int:
+    return validation.identifier(value.index if isinstance(value, Carrier) else value, field)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False, field_transformer=validation.named)
 class RouteDraft(Serializable):
     """A route to create (service document, 4.5).
 
     Args:
-        origin, destination: Port or city.
         cy_cutoff, cfs_cutoff, departure: A naive time is the wall time of the route's zone; an aware one is converted
             to it. An ambiguous wall time is the earlier one; a time that a clock change skips is kept.
         arrival: Estimated arrival. It must be naive, because the route's zone does not apply to it.
@@ -380,39 +339,22 @@ class RouteDraft(Serializable):
         ValidationError: A value is invalid; `field` names it.
     """
 
-    origin: str = validation.checked(validation.text)
-    destination: str = validation.checked(validation.text)
+    origin: str = attrs.field(converter=validation.text)
+    destination: str = attrs.field(converter=validation.text)
     cy_cutoff: datetime
     cfs_cutoff: datetime
     departure: datetime
-    arrival: datetime = validation.checked(validation.naive_datetime)
-    carrier: int = validation.checked(validation.identifier)
-    vessel: str = validation.checked(validation.text)
-    voyage_id: str = validation.checked(validation.text)
+    arrival: datetime = attrs.field(converter=validation.naive_datetime)
+    carrier: int = attrs.field(converter=_carrier)
+    vessel: str = attrs.field(converter=validation.text)
+    voyage_id: str = attrs.field(converter=validation.text)
     timezone: str
 
-    def __init__(
-        self,
-        *,
-        origin: str,
-        destination: str,
-        cy_cutoff: datetime,
-        cfs_cutoff: datetime,
-        departure: datetime,
-        arrival: datetime,
-        carrier: int | Carrier,
-        vessel: str,
-        voyage_id: str,
-        timezone: str,
-    ) -> None:
-        zone = validation.timezone(timezone, "timezone")
-        times = {"cy_cutoff": cy_cutoff, "cfs_cutoff": cfs_cutoff, "departure": departure}
-        validation.initialize(
-            self,
-            locals()
-            | {name: validation.zoned_datetime(time, zone, name) for name, time in times.items()}
-            | {"carrier": carrier.index if isinstance(carrier, Carrier) else carrier, "timezone": zone.key},
-        )
+    def __attrs_post_init__(self) -> None:
+        zone = validation.timezone(self.timezone)
+        for name in ("cy_cutoff", "cfs_cutoff", "departure"):
+            object.__setattr__(self, name, validation.zoned_datetime(getattr(self, name), zone, name))
+        object.__setattr__(self, "timezone", zone.key)
 
 
 WrittenRecord: TypeAlias = RateRequest | Listing | Bid | Route
@@ -459,6 +401,9 @@ Reconciliation: TypeAlias = Applied[RecordT_co] | NotApplied | Conflict[RecordT_
 """Result of reconciling a write."""
 
 
+# Writes, as an `OutcomeUnknownError` has them
+
+
 @attrs.frozen(eq=False, repr=False)
 class Publish(Serializable):
     """Publication of a rate request (service document, 4.3)."""
@@ -481,8 +426,8 @@ class SubmitOffer(Serializable):
 class Respond(Serializable):
     """Approval or decline of an offer by its identifier (service document, 4.8).
 
-    `request` is the index of its request, if the client has read the offer. After an offer is selected, the service may
-    list only that one; the state of the others is visible only on their request.
+    `request` is the index of its request, if the client has read the offer: after an offer is selected, the service may
+    list only that one.
     """
 
     offer: int

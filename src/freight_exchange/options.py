@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args, get_type_hints
 
 import attrs
 
@@ -18,15 +19,6 @@ __all__ = [
     "Addresses", "CarrierField", "CurrencyField", "GetParameters", "IndexType", "RetryPolicy", "Seconds", "Start",
     "Timeouts",
 ]  # fmt: skip
-
-URL_VARIABLE: Final = "FREIGHT_EXCHANGE_URL"
-EMAIL_VARIABLE: Final = "FREIGHT_EXCHANGE_EMAIL"
-PASSWORD_VARIABLE: Final = "FREIGHT_EXCHANGE_PASSWORD"
-GET_PARAMETERS_VARIABLE: Final = "FREIGHT_EXCHANGE_GET_PARAMETERS"
-ADDRESSES_VARIABLE: Final = "FREIGHT_EXCHANGE_ADDRESSES"
-CURRENCY_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CURRENCY_FIELD"
-CARRIER_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CARRIER_FIELD"
-TRUST_ENV_VARIABLE: Final = "FREIGHT_EXCHANGE_TRUST_ENV"
 
 Seconds = float | int | timedelta
 """A duration: seconds as a number, or a `timedelta`."""
@@ -54,11 +46,6 @@ CurrencyField = Literal["currencyIndex", "currencyId", "both"]
 CarrierField = Literal["carrier", "carrierId", "both"]
 IndexType = Literal["integer", "string"]
 
-PublishAddress = Literal["quote/submitrequest", "quote/request", "request"]
-ApproveAddress = Literal["quote/approveoffer", "quote/offer"]
-SubmitAddress = Literal["quote/submitoffer", "quote/bid", "quote/request"]
-GetOfferAddress = Literal["quote/offer", "quote/getoffers"]
-
 
 class Addresses(TypedDict, total=False):
     """Addresses of operations for which the service document has several (4.3 and 4.6 to 4.10).
@@ -66,19 +53,17 @@ class Addresses(TypedDict, total=False):
     `offers.get` at `quote/offer` is a GET, at `quote/getoffers` a POST, for networks that drop the bodies of GETs.
     """
 
-    publish: PublishAddress
-    approve: ApproveAddress
-    submit: SubmitAddress
-    get_offer: GetOfferAddress
+    publish: Literal["quote/submitrequest", "quote/request", "request"]
+    approve: Literal["quote/approveoffer", "quote/offer"]
+    submit: Literal["quote/submitoffer", "quote/bid", "quote/request"]
+    get_offer: Literal["quote/offer", "quote/getoffers"]
 
 
-ADDRESSES: dict[str, tuple[str, ...]] = {
-    "publish": get_args(PublishAddress),
-    "approve": get_args(ApproveAddress),
-    "submit": get_args(SubmitAddress),
-    "get_offer": get_args(GetOfferAddress),
-}
+ADDRESSES: Final = {operation: get_args(known) for operation, known in get_type_hints(Addresses).items()}
 """Addresses of each operation with several; the first is the default."""
+
+
+# Checks of arguments. Each returns the value that counts, or raises `ConfigurationError` with the name.
 
 
 def seconds(value: Seconds, name: str) -> float:
@@ -93,12 +78,29 @@ def seconds(value: Seconds, name: str) -> float:
     return float(number)
 
 
+def integer(least: int = 1, most: float = math.inf) -> Callable[[object, str], int]:
+    described = f"an integer of at least {least}" if most == math.inf else f"an integer from {least} to {most}"
+
+    def check(value: object, name: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise ConfigurationError(f"{name} must be {described}, not {value!r}")
+        return value
+
+    return check
+
+
+def flag(value: object, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{name} must be True or False, not {value!r}")
+    return value
+
+
 def _to_seconds(value: Seconds) -> float:
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
-def _positive(instance: object, attribute: attrs.Attribute[float], value: float) -> None:
-    seconds(value, f"{type(instance).__name__}.{attribute.name}")
+def _valid(check: Callable[[Any, str], object]) -> Callable[[object, attrs.Attribute[Any], Any], object]:
+    return lambda instance, attribute, value: check(value, f"{type(instance).__name__}.{attribute.name}")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -111,24 +113,9 @@ class Timeouts(Serializable):
         write: For sending the next bytes of the request.
     """
 
-    connect: float = attrs.field(default=5.0, converter=_to_seconds, validator=_positive)
-    read: float = attrs.field(default=30.0, converter=_to_seconds, validator=_positive)
-    write: float = attrs.field(default=10.0, converter=_to_seconds, validator=_positive)
-
-
-def _at_least(least: int) -> Callable[[object, attrs.Attribute[int], int], None]:
-    def check(_: object, attribute: attrs.Attribute[int], value: int) -> None:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ConfigurationError(
-                f"RetryPolicy.{attribute.name} must be an integer of at least {least}, not {value!r}"
-            )
-
-    return check
-
-
-def _check_bool(_: object, attribute: attrs.Attribute[bool], value: bool) -> None:
-    if not isinstance(value, bool):
-        raise ConfigurationError(f"RetryPolicy.{attribute.name} must be True or False, not {value!r}")
+    connect: float = attrs.field(default=5.0, converter=_to_seconds, validator=_valid(seconds))
+    read: float = attrs.field(default=30.0, converter=_to_seconds, validator=_valid(seconds))
+    write: float = attrs.field(default=10.0, converter=_to_seconds, validator=_valid(seconds))
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -145,8 +132,8 @@ class RetryPolicy(Serializable):
             write raises `OutcomeUnknownError`, and is not replayed after a new login.
     """
 
-    attempts: int = attrs.field(default=3, validator=_at_least(1))
-    base: float = attrs.field(default=0.05, converter=_to_seconds, validator=_positive)
-    cap: float = attrs.field(default=20.0, converter=_to_seconds, validator=_positive)
-    budget: int = attrs.field(default=500, validator=_at_least(0))
-    trust_refusals: bool = attrs.field(default=True, validator=_check_bool)
+    attempts: int = attrs.field(default=3, validator=_valid(integer(1)))
+    base: float = attrs.field(default=0.05, converter=_to_seconds, validator=_valid(seconds))
+    cap: float = attrs.field(default=20.0, converter=_to_seconds, validator=_valid(seconds))
+    budget: int = attrs.field(default=500, validator=_valid(integer(0)))
+    trust_refusals: bool = attrs.field(default=True, validator=_valid(flag))

@@ -6,16 +6,15 @@ contains a body, a header of a request, a query string, or a price.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from freight_exchange import hooks
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.hooks import CallInfo, HandlerRun, ScanInfo
+from freight_exchange.instruments import Instrumentation
 from freight_exchange.models import SubmitOffer
 
 try:
@@ -31,25 +30,20 @@ except ModuleNotFoundError as error:
 
 __all__ = ["OpenTelemetry"]
 
-Attributes = dict[str, str | bool | int | float]
-
 _REMEMBERED_EVENTS: Final = 10_000
 _FAILURES: Final = frozenset({"failed", "dead", "transient"})
 """Results of a handler that are errors; others, such as `RetryLater`, are decisions."""
-_PORTS: Final = {"http": 80, "https": 443}
-
-_handler_span: ContextVar[Span | None] = ContextVar("freight_exchange_handler_span", default=None)
 
 
-class OpenTelemetry(hooks.Instrumentation):
+class OpenTelemetry(Instrumentation):
     """Instrumentation that makes spans with the OpenTelemetry API.
 
         exchange = FreightExchange(instrumentation=OpenTelemetry())
         bot = Bot(exchange, store="bot.db")
 
     A call is a client span; its attempts and the waits between them are events of that span. A scan of a feed starts a
-    trace of its own. A handler's span is a child of the scan that found the event in this process, and has a link to
-    each offer that it sent. Without an OpenTelemetry SDK in the process, no span is recorded.
+    trace of its own. A handler's span is a child of the scan that found the event in this process, and the parent of
+    its calls. Without an OpenTelemetry SDK in the process, no span is recorded.
 
     Args:
         tracer_provider: The source of the tracer, default the global one.
@@ -59,7 +53,7 @@ class OpenTelemetry(hooks.Instrumentation):
         self._tracer = trace.get_tracer("freight_exchange", tracer_provider=tracer_provider)
         self._calls: dict[str, Span] = {}
         self._last_scan: dict[str, SpanContext] = {}
-        self._found_by: OrderedDict[tuple[str, int], SpanContext] = OrderedDict()
+        self._found_by: dict[tuple[str, int], SpanContext] = {}
 
     def record(self, event: hooks.Event) -> None:
         """Add a record of the client's hooks to the span that it belongs to."""
@@ -67,10 +61,9 @@ class OpenTelemetry(hooks.Instrumentation):
         match event:
             case hooks.Attempt() if span := self._calls.get(event.call_id):
                 _add_attempt(span, event)
-            case hooks.Retry():
+            case hooks.Retry() if span := self._calls.get(event.call_id):
                 # The span of the call, as the current one may be that of a login.
-                if span := self._calls.get(event.call_id):
-                    span.add_event("retry", _of_error(event.error) | {"freight_exchange.retry.delay": event.delay})
+                span.add_event("retry", _of_error(event.error) | {"freight_exchange.retry.delay": event.delay})
             case hooks.Scan():
                 facts = {name: getattr(event, name) for name in ("pages", "rows", "events", "complete")}
                 current.set_attributes({f"freight_exchange.scan.{name}": value for name, value in facts.items()})
@@ -82,74 +75,54 @@ class OpenTelemetry(hooks.Instrumentation):
             case hooks.Recovered():
                 current.add_event("recovered")
 
-    @contextmanager
-    def call(self, call: CallInfo) -> Iterator[None]:
-        """Surround a call with a client span."""
-        with self._span(f"{call.method} {call.path}", _of_call(call), kind=SpanKind.CLIENT) as span:
-            handler = _handler_span.get()
-            if handler is not None and isinstance(call.write, SubmitOffer):
-                handler.add_link(span.get_span_context(), {"freight_exchange.request.index": call.write.request})
-            self._calls[call.call_id] = span
-            try:
-                yield
-            finally:
-                del self._calls[call.call_id]
-
-    @contextmanager
-    def scan(self, scan: ScanInfo) -> Iterator[None]:
-        """Surround a scan with a span that starts a trace, and has a link to the current span."""
-        current = trace.get_current_span().get_span_context()
-        links = [Link(current)] if current.is_valid else []
-        attributes: Attributes = {
-            "freight_exchange.feed.name": scan.feed,
-            "freight_exchange.scan.tier": scan.tier,
-            "freight_exchange.scan.window": scan.window,
-        }
-        # A feed runs for months in the context of its start: without a new one, one trace would have all its scans.
-        with self._span(f"scan {scan.feed}", attributes, context=Context(), links=links) as span:
-            self._last_scan[scan.feed] = span.get_span_context()
-            yield
-
     def found(self, feed: str, events: Sequence[int]) -> None:
         """Keep the last scan of the feed as the parent of the handlers of these events."""
-        scan = self._last_scan.get(feed)
-        if scan is None or not scan.is_valid:
-            return
-        self._found_by.update({(feed, event): scan for event in events})
-        while len(self._found_by) > _REMEMBERED_EVENTS:
-            self._found_by.popitem(last=False)
+        if scan := self._last_scan.get(feed):
+            self._found_by.update({(feed, event): scan for event in events})
+        for oldest in [*self._found_by][:-_REMEMBERED_EVENTS]:
+            del self._found_by[oldest]
 
     @contextmanager
-    def handler(self, run: HandlerRun) -> Iterator[None]:
-        """Surround a handler with a consumer span."""
-        scan = self._found_by.get((run.feed, run.event))
-        context = Context() if scan is None else trace.set_span_in_context(NonRecordingSpan(scan), Context())
-        with self._span(f"process {run.handler}", _of_handler(run), context=context, kind=SpanKind.CONSUMER) as span:
-            token = _handler_span.set(span)
-            try:
-                yield
-            finally:
-                _handler_span.reset(token)
-                if run.ending is not None:
-                    span.set_attribute("freight_exchange.handler.ending", run.ending)
-                if run.error is not None and run.ending in _FAILURES:
-                    span.record_exception(run.error)
-                    _set_error(span, run.error)
-
-    @contextmanager
-    def _span(self, name: str, attributes: Attributes, **options: Any) -> Iterator[Span]:
+    def span(self, work: hooks.Work) -> Iterator[None]:
+        """Surround a call with a client span, a scan with one that starts a trace, a handler with a consumer span."""
+        options: dict[str, Any] = {}
+        match work:
+            case CallInfo():
+                name, attributes, options["kind"] = f"{work.method} {work.path}", _of_call(work), SpanKind.CLIENT
+            case ScanInfo():
+                name, attributes = f"scan {work.feed}", _of_scan(work)
+                # A feed runs for months in the context of its start: without a new one, one trace would have all scans.
+                current = trace.get_current_span().get_span_context()
+                options |= {"context": Context(), "links": [Link(current)] if current.is_valid else []}
+            case _:
+                name, attributes, options["kind"] = f"process {work.handler}", _of_handler(work), SpanKind.CONSUMER
+                scan = self._found_by.get((work.feed, work.event))
+                parent = None if scan is None else NonRecordingSpan(scan)
+                options["context"] = Context() if parent is None else trace.set_span_in_context(parent, Context())
         with self._tracer.start_as_current_span(
             name, attributes=attributes, record_exception=False, set_status_on_exception=False, **options
         ) as span:
+            if isinstance(work, CallInfo):
+                self._calls[work.call_id] = span
+            elif isinstance(work, ScanInfo) and span.get_span_context().is_valid:
+                self._last_scan[work.feed] = span.get_span_context()
             try:
-                yield span
+                yield
             except BaseException as error:
                 _set_error(span, error)
                 raise
+            finally:
+                if isinstance(work, CallInfo):
+                    del self._calls[work.call_id]
+                elif isinstance(work, HandlerRun) and work.ending is not None:
+                    span.set_attribute("freight_exchange.handler.ending", work.ending)
+                    if work.error is not None and work.ending in _FAILURES:
+                        span.record_exception(work.error)
+                        _set_error(span, work.error)
 
 
 def _add_attempt(span: Span, attempt: hooks.Attempt) -> None:
-    attributes: Attributes = {
+    attributes: dict[str, Any] = {
         "http.request.resend_count": max(attempt.number - 1, 0),
         "freight_exchange.attempt.duration": attempt.elapsed,
     }
@@ -165,23 +138,30 @@ def _add_attempt(span: Span, attempt: hooks.Attempt) -> None:
     span.add_event("attempt", attributes | _of_error(attempt.error))
 
 
-def _of_call(call: CallInfo) -> Attributes:
+def _of_call(call: CallInfo) -> dict[str, Any]:
     parts = urlsplit(call.base_url)
-    attributes: Attributes = {
+    index = {"freight_exchange.request.index": call.write.request} if isinstance(call.write, SubmitOffer) else {}
+    return index | {
         "http.request.method": call.method,
         "url.full": f"{call.base_url}/{call.path}",
         "url.template": f"{parts.path}/{call.path}",
         "server.address": parts.hostname or "",
-        "server.port": parts.port or _PORTS.get(parts.scheme, 0),
+        "server.port": parts.port or (443 if parts.scheme == "https" else 80),
         "freight_exchange.call.id": call.call_id,
     }
-    if isinstance(call.write, SubmitOffer):
-        attributes["freight_exchange.request.index"] = call.write.request
-    return attributes
 
 
-def _of_handler(run: HandlerRun) -> Attributes:
-    attributes: Attributes = {
+def _of_scan(scan: ScanInfo) -> dict[str, Any]:
+    return {
+        "freight_exchange.feed.name": scan.feed,
+        "freight_exchange.scan.tier": scan.tier,
+        "freight_exchange.scan.window": scan.window,
+    }
+
+
+def _of_handler(run: HandlerRun) -> dict[str, Any]:
+    index = {} if run.request is None else {"freight_exchange.request.index": run.request}
+    return index | {
         "messaging.system": "freight_exchange",
         "messaging.operation.type": "process",
         "messaging.operation.name": "process",
@@ -191,27 +171,20 @@ def _of_handler(run: HandlerRun) -> Attributes:
         "freight_exchange.event.kind": run.kind,
         "freight_exchange.handler.attempt": run.attempt,
     }
-    if run.request is not None:
-        attributes["freight_exchange.request.index"] = run.request
-    return attributes
 
 
-def _of_error(error: BaseException | None) -> Attributes:
+def _of_error(error: BaseException | None) -> dict[str, Any]:
     if error is None:
         return {}
     kind = type(error)
     # The public name of the package's own classes.
     module = "freight_exchange" if kind.__module__.startswith("freight_exchange.") else kind.__module__
     name = kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
-    attributes: Attributes = {"error.type": name}
-    if isinstance(error, FreightExchangeError) and error.may_have_taken_effect:
-        attributes["freight_exchange.may_have_taken_effect"] = True
-    return attributes
+    is_doubt = isinstance(error, FreightExchangeError) and error.may_have_taken_effect
+    return {"error.type": name} | ({"freight_exchange.may_have_taken_effect": True} if is_doubt else {})
 
 
 def _set_error(span: Span, error: BaseException | None) -> None:
-    if error is None:
-        return
     span.set_attributes(_of_error(error))
     # A cancelled caller has not failed.
     if isinstance(error, Exception):

@@ -37,7 +37,6 @@ class Page(Serializable, Sequence[T_co], Generic[T_co]):
     """Records that one page added to a listing.
 
     Attributes:
-        records: The records, without those of earlier pages.
         number: The page's number, from 0: the service's `offset` (service document, 4).
         page_size: Rows to request in the next page. To continue later with `pages(start=number + 1)`, use this
             `page_size`; records may then come again, but none is skipped. 0 if the listing has no pages.
@@ -62,8 +61,6 @@ class Page(Serializable, Sequence[T_co], Generic[T_co]):
 
 
 class _Unreadable(NamedTuple):
-    """Key of an unreadable row: its content."""
-
     row: str
 
 
@@ -71,11 +68,6 @@ def keys_of(page: Rows[T], identity: Callable[[T], Hashable] | None) -> list[Has
     """Return the keys of a page's rows, the unreadable ones last. Without an identity, a record is its own key."""
     keys = [cast("Hashable", record) if identity is None else identity(record) for record in page.records]
     return keys + [_Unreadable(repr(getattr(error, "raw", error))) for error in page.broken]
-
-
-def _check_sweep(_: object, attribute: object, value: object) -> None:
-    if not isinstance(value, bool):
-        raise ValidationError(f"sweep must be True or False, not {value!r}", field="sweep")
 
 
 @attrs.frozen(kw_only=True)
@@ -106,7 +98,7 @@ class Paginator(Generic[T]):
     documented_size: int | None
     path: str
     window: int = 1
-    sweep: bool = attrs.field(default=False, validator=_check_sweep)
+    sweep: bool = False
     strict: bool = False
     where: Callable[[T], bool] | None = None
 
@@ -170,9 +162,6 @@ class PageIterator(AsyncIterator[Page[T]]):
     def is_complete(self) -> bool:
         """`True` if this was a sweep that has missed nothing, and could read everything."""
         return isinstance(self._walk, Sweep) and self._walk.complete and not self._has_unreadable
-
-    def __aiter__(self) -> PageIterator[T]:
-        return self
 
     async def __anext__(self) -> Page[T]:
         if self._pulling:
@@ -241,7 +230,7 @@ class PageIterator(AsyncIterator[Page[T]]):
         if at not in self._fetched:
             self._fetched = {}
             window = self._listing.window
-            numbers = walk.ahead(window if window == 1 else window * _WINDOWS)
+            numbers = walk.ahead(window if window == 1 or walk.up.settling else window * _WINDOWS)
             if len(numbers) == 1:
                 await self._fetch_pages(iter(numbers), walk.size)
             else:
@@ -269,11 +258,15 @@ class PageIterator(AsyncIterator[Page[T]]):
         """Log that the listing may have more records; raise with a strict client."""
         walk, name = self._walk, self._listing.name
         if walk.up.ignores_offset:
-            problem = f"{name}: every page of the listing is its first one: {_OFFSET_LOST}"
+            problem = (
+                f"{name}: every page of the listing is its first one: the service ignores `offset`, or something on the"
+                ' way drops the bodies of GETs, which get_parameters="query" avoids'
+            )
         elif isinstance(walk, Sweep) and walk.is_unstable:
             raise FeedProtocolError(f"{name}: the listing changed during each of many readings; read it later")
         elif isinstance(walk, Sweep) and not walk.complete:
-            reason = _CUT if walk.cut else _CHANGES
+            changes = "rows change their places or come several times, at each reading"
+            reason = "the service cuts pages below ten rows, and skips the rest" if walk.cut else changes
             problem = f"{name}: no two passes agree, so the listing may have more records: {reason}"
         else:
             if walk.up.moved:
@@ -284,28 +277,10 @@ class PageIterator(AsyncIterator[Page[T]]):
         _logger.warning("%s", problem)
 
 
-_OFFSET_LOST: Final = (
-    "the service ignores `offset`, or something on the way drops the bodies of GETs,"
-    ' which get_parameters="query" avoids'
-)
-_CUT: Final = "the service cuts pages below ten rows, and skips the rest"
-_CHANGES: Final = "rows change their places or come several times, at each reading"
-
-
 class _Records(AsyncIterator[T]):
-    """Iterator over the records of a listing."""
-
     def __init__(self, pages: PageIterator[T]) -> None:
         self._pages = pages
         self._page: Iterator[T] = iter(())
-
-    @property
-    def is_complete(self) -> bool:
-        """`PageIterator.is_complete`."""
-        return self._pages.is_complete
-
-    def __aiter__(self) -> _Records[T]:
-        return self
 
     async def __anext__(self) -> T:
         while True:

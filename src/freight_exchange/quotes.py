@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from decimal import Decimal
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
@@ -30,19 +30,15 @@ __all__ = ["ComparedOffer", "Comparison", "Rates", "compare"]
 Rates: TypeAlias = Mapping[str, Number] | Callable[[str, str], Awaitable[Number]]
 """Exchange rates by currency code: units of the target for one unit. Or a function: `await rates(code, target)`."""
 
-_CLAUSE_END: Final = re.compile(r"[;\n]|\.(?=\s|$)")
-
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ComparedOffer(Serializable):
     """An offer with its figures in the currency of the comparison. No figure is rounded.
 
     Attributes:
-        offer: The offer as the service lists it.
         rank: 1 for the lowest total; offers with equal totals share a rank.
         currency: The code of the offer's own currency.
         exchange_rate: Units of the comparison's currency for one unit of the offer's.
-        total: The offer's amount.
         fees: The itemised fees by name.
         own_terms: The clauses of its terms that are not common to all compared offers.
     """
@@ -58,13 +54,10 @@ class ComparedOffer(Serializable):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Comparison(Serializable):
-    """The offers on a request, ranked by total.
+    """The offers on a request, the lowest total first, with all figures in `currency`.
 
-    Attributes:
-        currency: The code of the currency of all figures.
-        offers: The compared offers, the lowest total first.
-        common_terms: The clauses of terms that every compared offer has.
-        unpriced: The offers without an amount above zero, which have no rank.
+    `common_terms` are the clauses that every compared offer has. `unpriced` offers have no amount above zero, and no
+    rank.
     """
 
     currency: str
@@ -81,19 +74,14 @@ class Comparison(Serializable):
     def fee_names(self) -> tuple[str, ...]:
         """The names of all fees, as first written. Names that differ only in case or spaces are the same."""
         names: dict[str, str] = {}
-        for compared in self.offers:
-            for name in compared.fees:
-                names.setdefault(fold(name), name)
+        for name in (name for compared in self.offers for name in compared.fees):
+            names.setdefault(fold(name), name)
         return tuple(names.values())
 
     def by_fee(self, name: str) -> tuple[tuple[ComparedOffer, Decimal], ...]:
         """Return the offers that itemise a fee, each with the amount of the fee, the lowest first."""
-        found = [
-            (compared, figure)
-            for compared in self.offers
-            for fee, figure in compared.fees.items()
-            if fold(fee) == fold(name)
-        ]
+        fees = [(compared, *fee) for compared in self.offers for fee in compared.fees.items()]
+        found = [(compared, figure) for compared, fee, figure in fees if fold(fee) == fold(name)]
         return tuple(sorted(found, key=lambda pair: pair[1]))
 
 
@@ -120,11 +108,17 @@ async def compare(
     offers = listing.offers if isinstance(listing, Listing) else tuple(listing)
     # An offer of zero or less is a mistake, and must not be approved as the cheapest.
     priced = [(offer, offer.amount) for offer in offers if offer.amount is not None and offer.amount > 0]
-    codes = await _codes(currencies) if priced else {}
+    codes: dict[int, str] = {}
+    if priced:
+        records = [one async for one in currencies] if isinstance(currencies, AsyncIterable) else [*currencies]
+        codes = {record.index: record.code.strip().upper() for record in records if record.code}
     factors: dict[str, Decimal] = {target: Decimal(1)}
     converted: list[tuple[Offer, str, Decimal]] = []
     for offer, amount in priced:
-        code = _currency_of(offer, codes)
+        if offer.currency is None or (code := codes.get(offer.currency)) is None:
+            unknown = f"is in currency {offer.currency}, which the service's list of currencies does not name"
+            problem = unknown if offer.currency is not None else "names no currency"
+            raise ValidationError(f"offer {offer.id} {problem}", field="currencies")
         if code not in factors:
             factors[code] = await _rate(rates, code, target)
         converted.append((offer, code, EXACT.multiply(amount, factors[code])))
@@ -151,40 +145,19 @@ async def compare(
     )
 
 
-async def _codes(currencies: Iterable[Currency] | AsyncIterable[Currency]) -> Mapping[int, str]:
-    if isinstance(currencies, AsyncIterable):
-        records: Sequence[Currency] = [currency async for currency in currencies]
-    else:
-        records = [*currencies]
-    return {record.index: record.code.strip().upper() for record in records if record.code}
-
-
-def _currency_of(offer: Offer, codes: Mapping[int, str]) -> str:
-    if offer.currency is None:
-        raise ValidationError(f"offer {offer.id} names no currency", field="currencies")
-    if offer.currency not in codes:
-        raise ValidationError(
-            f"offer {offer.id} is in currency {offer.currency}, which the service's list of currencies does not name",
-            field="currencies",
-        )
-    return codes[offer.currency]
-
-
 async def _rate(rates: Rates | None, code: str, target: str) -> Decimal:
-    if callable(rates):
-        answer = rates(code, target)
-        if not inspect.isawaitable(answer):
-            raise ValidationError("rates must be a mapping or an async function", field="rates")
-        return validation.amount(await answer, f"the rate of {code}")
-    if not isinstance(rates, Mapping | None):
-        raise ValidationError(f"rates must be a mapping or an async function, not {rates!r}", field="rates")
-    matching = [(name, rate) for name, rate in (rates or {}).items() if _code(name, "rates") == code]
-    found = {validation.amount(rate, f"rates[{name!r}]") for name, rate in matching}
-    if len(found) > 1:
-        raise ValidationError(f"rates has several rates of {code}", field="rates")
-    for rate in found:
-        return rate
-    raise ValidationError(f"an offer is in {code}: give the exchange rate of {code} to {target}", field="rates")
+    if isinstance(rates, Mapping | None):
+        given = {name: rate for name, rate in (rates or {}).items() if _code(name, "rates") == code}
+        found = {validation.amount(rate, f"rates[{name!r}]") for name, rate in given.items()}
+        if not found:
+            raise ValidationError(f"an offer is in {code}: give the exchange rate of {code} to {target}", field="rates")
+        if len(found) > 1:
+            raise ValidationError(f"rates has several rates of {code}", field="rates")
+        return found.pop()
+    answer: object = rates(code, target) if callable(rates) else rates
+    if not inspect.isawaitable(answer):
+        raise ValidationError("rates must be a mapping or an async function", field="rates")
+    return validation.amount(await answer, f"the rate of {code}")
 
 
 def _code(value: str, field: str) -> str:
@@ -195,5 +168,5 @@ def _code(value: str, field: str) -> str:
 
 def _clauses(terms: str | None) -> dict[str, str]:
     """Return the clauses of terms, by the form in which they are compared."""
-    texts = (clause.strip(" ,.") for clause in _CLAUSE_END.split(terms or ""))
+    texts = (clause.strip(" ,.") for clause in re.split(r"[;\n]|\.(?=\s|$)", terms or ""))
     return {fold(text): text for text in texts if text}

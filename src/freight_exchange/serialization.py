@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import partial
 from importlib import import_module
-from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin, overload
+from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, overload
 
 import attrs
 from cattrs import BaseValidationError, Converter, transform_error
@@ -23,31 +24,13 @@ from freight_exchange.base import Serializable, ValidationError
 from freight_exchange.validation import NUMERAL, find_zone
 from freight_exchange.words import UnknownWord, Word
 
-__all__ = ["from_dict", "from_json", "to_dict", "to_json"]
-
 S = TypeVar("S", bound=Serializable)
 
 _KEY: Final = "object"
 """Key with the name of the class; no field has this name."""
 
-# Classes by module, imported with the first record of a class: most are above this module.
-_MODULES: Final = {
-    "models": "Applied Bid Carrier Company Conflict Contact Currency Listing NotApplied Offer RateRequest "
-    "RateRequestDraft Route RouteDraft StillUnknown User",
-    "bot": "BotStatus DeadLetter Doubt",
-    "feed.events": "BidSelected Gap OfferEvent RequestEvent Unreadable",
-    "feed.status": "Explanation FeedStatus OfferFeedStatus",
-    "paging": "Page",
-    "quotes": "ComparedOffer Comparison",
-    "tariff": "NoQuote Quote",
-}
-_PLACES: Final = {
-    re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): (module, name)
-    for module, names in _MODULES.items()
-    for name in names.split()
-}
-"""Module and class of each name in the key `object`."""
-_NAMES: Final = {name: key for key, (_, name) in _PLACES.items()}
+_MODULES: Final = ("freight_exchange", "freight_exchange.quotes", "freight_exchange.tariff")
+"""Modules that have the classes, imported with the first record of a class."""
 
 
 def to_dict(record: Serializable) -> dict[str, Any]:
@@ -56,10 +39,7 @@ def to_dict(record: Serializable) -> dict[str, Any]:
     The key `object` names the class, in nested records too: `rate_request`, `bid`, `request_event`. The other keys are
     the fields, by their Python names. Decimals are exact strings; times are ISO 8601, with an offset if the time has a
     zone; enum members are their words; durations are seconds. In `extra` and `Unreadable.raw`, which have no types, a
-    decimal is `{"$numberDecimal": "1.50"}`.
-
-    Raises:
-        ValidationError: The value is not of one of these classes.
+    decimal is `{"$numberDecimal": "1.50"}`. Another value is a `ValidationError`.
     """
     _name_of(type(record))
     converted: dict[str, Any] = _CONVERTER.unstructure(record)
@@ -67,11 +47,7 @@ def to_dict(record: Serializable) -> dict[str, Any]:
 
 
 def to_json(record: Serializable) -> str:
-    """Convert a record to JSON text, as `to_dict` describes.
-
-    Raises:
-        ValidationError: The value is not of a class that `to_dict` converts.
-    """
+    """Convert a record to JSON text, as `to_dict` describes."""
     return json.dumps(to_dict(record))
 
 
@@ -79,7 +55,7 @@ def to_json(record: Serializable) -> str:
 def from_dict(data: Mapping[str, Any]) -> Serializable: ...
 @overload
 def from_dict(data: Mapping[str, Any], kind: type[S]) -> S: ...
-def from_dict(data: Mapping[str, Any], kind: type[Serializable] | None = None) -> Serializable:
+def from_dict(data: Mapping[str, Any], kind: type[Serializable] = Serializable) -> Serializable:
     """Convert a dictionary of `to_dict` back: `from_dict(to_dict(record)) == record`.
 
     Unknown keys are ignored, and missing optional fields have their defaults.
@@ -92,10 +68,10 @@ def from_dict(data: Mapping[str, Any], kind: type[Serializable] | None = None) -
         ValidationError: A value is invalid, or `object` names no class, or a class other than `kind`; `field` is the
             path of the value.
     """
-    if kind is not None:
+    if kind is not Serializable:
         _name_of(kind)
     try:
-        return cast(Serializable, _structure_tagged(data) if kind is None else _CONVERTER.structure(data, kind))
+        return _CONVERTER.structure(data, kind)
     except BaseValidationError as error:
         problem = transform_error(error, format_exception=_describe)[0]
     reason, _, path = problem.rpartition(" @ ")
@@ -107,33 +83,23 @@ def from_dict(data: Mapping[str, Any], kind: type[Serializable] | None = None) -
 def from_json(text: str | bytes) -> Serializable: ...
 @overload
 def from_json(text: str | bytes, kind: type[S]) -> S: ...
-def from_json(text: str | bytes, kind: type[Serializable] | None = None) -> Serializable:
-    """Convert JSON text of `to_json` back, as `from_dict` does.
-
-    Raises:
-        ValidationError: The text is not JSON, or `from_dict` refuses it.
-    """
+def from_json(text: str | bytes, kind: type[Serializable] = Serializable) -> Serializable:
+    """Convert JSON text of `to_json` back, as `from_dict` does; a text that is not JSON is a `ValidationError`."""
     try:
         data = json.loads(text)
     except ValueError as error:
         raise ValidationError(f"text must be JSON: {error}", field="text") from None
-    return from_dict(data) if kind is None else from_dict(data, kind)
+    return from_dict(data, kind)
 
 
 def _name_of(cls: type) -> str:
-    if cls.__name__ not in _NAMES or not issubclass(cls, Serializable):
+    if not issubclass(cls, Serializable):
         raise ValidationError(f"record must be a record of this package, not {cls.__name__}", field="record")
-    return _NAMES[cls.__name__]
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
 
 def _describe(error: BaseException, _: type | None) -> str:
     return "is missing" if isinstance(error, KeyError) else str(error)
-
-
-def _mapping(data: object) -> Mapping[str, Any]:
-    if not isinstance(data, Mapping):
-        raise ValidationError(f"a record must be a dictionary, not {type(data).__name__}", field=_KEY)
-    return data
 
 
 # The converter: a hook for each type
@@ -143,12 +109,21 @@ _UNIONS: Final = (Union, types.UnionType)
 _UNTYPED: Final = (object, Mapping[str, object])
 
 
-def _structure_tagged(data: object, _: object = None) -> Any:
-    name = _mapping(data).get(_KEY)
-    if not isinstance(name, str) or name not in _PLACES:
-        raise ValidationError(f"{_KEY} must name a record, such as 'rate_request', not {name!r}", field=_KEY)
-    module, cls = _PLACES[name]
-    return _CONVERTER.structure(data, getattr(import_module(f"freight_exchange.{module}"), cls))
+def _tagged(data: object, _: object = None, *, expected: str | None = None) -> Any:
+    """Check the key `object` of a dictionary; without an `expected` name, structure the class that it names."""
+    if not isinstance(data, Mapping):
+        raise ValidationError(f"a record must be a dictionary, not {type(data).__name__}", field=_KEY)
+    name = data.get(_KEY, expected)
+    if expected is not None:
+        if name != expected:
+            raise ValidationError(f"{_KEY} must be {expected!r}, not {name!r}", field=_KEY)
+        return data
+    class_name = "".join(map(str.capitalize, str(name).split("_")))
+    for module in _MODULES:
+        cls = getattr(import_module(module), class_name, None)
+        if isinstance(cls, type) and issubclass(cls, Serializable):
+            return _CONVERTER.structure(data, cls)
+    raise ValidationError(f"{_KEY} must name a record, such as 'rate_request', not {name!r}", field=_KEY)
 
 
 @_CONVERTER.register_unstructure_hook_factory(attrs.has)
@@ -163,31 +138,19 @@ def _structure_record(cls: type[Serializable]) -> Callable[[Any, object], Serial
     origin: Any = get_origin(cls) or cls
     name = _name_of(origin)
     # A generic class without its argument contains records of any kind.
-    parameters = getattr(cls, "__parameters__", ())
-    specific: Any = cls[Serializable] if parameters else cls  # type: ignore[index]  # generic, as it has parameters
-    build = make_dict_structure_fn(specific, _CONVERTER)
-    zoned = "timezone" in {field.name for field in attrs.fields(origin)}
-
-    def structure_fields(data: object, _: object = None) -> Serializable:
-        mapping = _mapping(data)
-        if mapping.get(_KEY, name) != name:
-            raise ValidationError(f"{_KEY} must be {name!r}, not {mapping[_KEY]!r}", field=_KEY)
-        built: Serializable = build(_in_zone(mapping) if zoned else mapping, cls)
-        return built
-
-    return structure_fields
+    specific: Any = cls[Serializable] if getattr(cls, "__parameters__", ()) else cls  # type: ignore[index]  # generic
+    build: Callable[[Any, Any], Serializable] = make_dict_structure_fn(specific, _CONVERTER)
+    prepare = _in_zone if "timezone" in attrs.fields_dict(origin) else dict
+    return lambda data, _: build(prepare(_tagged(data, expected=name)), cls)
 
 
-def _in_zone(route: Mapping[str, Any]) -> Mapping[str, Any]:
+def _in_zone(route: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the times of a route, which have offsets, to the route's zone."""
     name = route.get("timezone")
     zone = find_zone(name) if isinstance(name, str) else None
-    if zone is None:
-        return route
     times = {}
     for key in ("cy_cutoff", "cfs_cutoff", "departure"):
-        time = _time(route[key]) if route.get(key) is not None else None
-        if time is not None and time.tzinfo is not None:
+        if zone is not None and route.get(key) is not None and (time := _time(route[key])).tzinfo is not None:
             # By wall time, since `astimezone` would move a time that a clock change skips.
             readings = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
             times[key] = next((one for one in readings if one.utcoffset() == time.utcoffset()), time)
@@ -210,13 +173,10 @@ def _decimal(value: object, _: object = None) -> Decimal:
     return Decimal(value)
 
 
-def _exactly(cls: type) -> Callable[[object, object], object]:
-    def check(value: object, _: object = None) -> object:
-        if not isinstance(value, cls) or (cls is int and isinstance(value, bool)):
-            raise ValueError(f"must be {cls.__name__}, not {value!r}")
-        return value
-
-    return check
+def _exactly(cls: Any, value: object, _: object = None) -> Any:
+    if not isinstance(value, cls) or (cls is int and isinstance(value, bool)):
+        raise ValueError(f"must be {cls.__name__}, not {value!r}")
+    return value
 
 
 def _is_word(kind: Any) -> bool:
@@ -226,12 +186,11 @@ def _is_word(kind: Any) -> bool:
 @_CONVERTER.register_structure_hook_factory(_is_word)
 def _structure_word(kind: Any) -> Callable[[object, object], Word | UnknownWord | None]:
     members: type[Word] = next(part for part in get_args(kind) if issubclass(part, Word))
-    text = _exactly(str)
 
-    def word(value: object, _: object = None) -> Word | UnknownWord | None:
+    def word(value: object, _: object) -> Word | UnknownWord | None:
         if value is None:
             return None
-        return next((member for member in members if member == value), None) or UnknownWord(text(value, None))
+        return next((member for member in members if member == value), None) or UnknownWord(_exactly(str, value))
 
     return word
 
@@ -247,9 +206,7 @@ def _encode_untyped(value: object) -> object:
     if isinstance(value, Mapping):
         encoded = {key: _encode_untyped(item) for key, item in value.items()}
         return {_DECIMAL: encoded} if encoded.keys() == {_DECIMAL} else encoded
-    if isinstance(value, (list, tuple)):
-        return [_encode_untyped(item) for item in value]
-    return value
+    return [_encode_untyped(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _decode_untyped(value: object, _: object = None) -> object:
@@ -260,18 +217,16 @@ def _decode_untyped(value: object, _: object = None) -> object:
                 return Decimal(wrapped)
             value = wrapped if isinstance(wrapped, Mapping) else value
         return {key: _decode_untyped(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_decode_untyped(item) for item in value]
-    return value
+    return [_decode_untyped(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 for _scalar in (bool, int, str):
-    _CONVERTER.register_structure_hook(_scalar, _exactly(_scalar))
+    _CONVERTER.register_structure_hook(_scalar, partial(_exactly, _scalar))
 _CONVERTER.register_structure_hook(Decimal, _decimal)
 _CONVERTER.register_structure_hook(datetime, _time)
 _CONVERTER.register_structure_hook(timedelta, lambda seconds, _: timedelta(seconds=seconds))
 _CONVERTER.register_structure_hook_func(lambda kind: kind in _UNTYPED, _decode_untyped)
-_CONVERTER.register_structure_hook_func(lambda kind: kind is Serializable, _structure_tagged)
+_CONVERTER.register_structure_hook_func(lambda kind: kind is Serializable, _tagged)
 for _kind, _write in ((Decimal, str), (datetime, datetime.isoformat), (timedelta, timedelta.total_seconds)):
     _CONVERTER.register_unstructure_hook(_kind, _write)
 for _word in (Word, UnknownWord):
@@ -300,16 +255,11 @@ def pydantic_schema(cls: Any) -> Any:
 
     origin: type[Serializable] = get_origin(cls) or cls
 
-    def validate(value: object) -> Serializable:
+    def validate(value: Any) -> Serializable:
         if isinstance(value, origin):
             return value
-        if not isinstance(value, Mapping):
-            # pydantic reports a `ValueError` as an error of the input.
-            raise ValueError(f"must be a {origin.__name__} or its dictionary")  # noqa: TRY004
-        try:
-            found: Serializable = from_dict(value, cls)
-        except ValidationError as error:
-            raise ValueError(str(error)) from None
+        # Its `ValidationError` is a `ValueError`, which pydantic reports as an error of the input.
+        found: Serializable = from_dict(value, cls)
         return found
 
     return core_schema.no_info_plain_validator_function(

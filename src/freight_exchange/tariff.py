@@ -51,18 +51,14 @@ class Rule(Serializable):
 
     Attributes:
         line: The line of the file, which errors name.
-        type: The mode of transport.
         origin, destination: The places, folded for comparison; `*` is every place.
-        currency: Three letters in upper case.
         charge: The name of the fee in an offer's `rates`.
         surcharge: True for a charge that is added to freight and makes no offer alone.
-        unit: The measure that the rate is charged by.
         start: The break: the least measure for this rate. The rate applies to the whole measure.
         rate: The amount per unit, or the percentage of the freight; `None` refuses a quote from this break on.
         minimum: The least amount of the charge.
         valid_from, valid_until: The first and the last day; `None` for no limit.
         hazardous: `True` for dangerous goods only, `False` for other goods only, `None` for both.
-        terms: Terms and conditions for the offer.
     """
 
     line: int
@@ -81,53 +77,35 @@ class Rule(Serializable):
     hazardous: bool | None = None
     terms: str | None = None
 
-    @property
-    def precision(self) -> tuple[bool, bool]:
-        """Two flags: the rule names its origin, and its destination. The most precise rules price a charge."""
-        return ANYWHERE not in self.origin, ANYWHERE not in self.destination
-
     def serves(self, request: Shipment, on: date) -> bool:
         """Return whether the rule is for the request's mode and lane on that day, without regard to `hazardous`."""
+        lane = (self.origin, request.origin), (self.destination, request.destination)
         return (
             request.type == self.type
-            and _includes(self.origin, request.origin)
-            and _includes(self.destination, request.destination)
-            and self._first_day <= on <= self._last_day
+            and all(ANYWHERE in places or fold(place or "") in places for places, place in lane)
+            and (self.valid_from or date.min) <= on <= (self.valid_until or date.max)
         )
 
-    def contradicts(self, other: Rule) -> str | None:
-        """Return the column in which two rules for one charge on one lane contradict; `None` if both may stand."""
-        never_on_one_day = max(self._first_day, other._first_day) > min(self._last_day, other._last_day)
-        if never_on_one_day or {self.hazardous, other.hazardous} == {True, False}:
-            return None
-        columns = {"kind": "surcharge", "currency": "currency", "unit": "unit"}
-        for column, field in columns.items():
+    def contradiction(self, other: Rule) -> str:
+        """Describe the column in which two rules for one charge on one lane contradict; empty if both may stand."""
+        first = max(self.valid_from or date.min, other.valid_from or date.min)
+        last = min(self.valid_until or date.max, other.valid_until or date.max)
+        if first > last or {self.hazardous, other.hazardous} == {True, False}:
+            return ""
+        both = f"lines {self.line} and {other.line} both price {other.charge} on one lane and day"
+        for column, field in (("kind", "surcharge"), ("currency", "currency"), ("unit", "unit")):
             if getattr(self, field) != getattr(other, field):
-                return column
-        return "from" if self.start == other.start else None
-
-    @property
-    def _first_day(self) -> date:
-        return self.valid_from or date.min
-
-    @property
-    def _last_day(self) -> date:
-        return self.valid_until or date.max
-
-
-def _includes(places: frozenset[str], place: str | None) -> bool:
-    return ANYWHERE in places or (place is not None and fold(place) in places)
+                return f"{both} with different values of {column}"
+        is_equal = self.start == other.start
+        return f"{both} from the same break: change the break, the days or the lane of one" if is_equal else ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Quote(Serializable):
     """A price for a request; its fields are arguments of `ctx.offer` and `exchange.bids.submit`.
 
-    Attributes:
-        amount: The total of `rates`.
-        currency: The three-letter code.
-        rates: The charges by name, each rounded to the currency's smallest unit.
-        terms: The terms and conditions of the rules that apply, or `None`.
+    `amount` is the total of `rates`, the charges by name, each rounded to the currency's smallest unit. `terms` are
+    those of the rules that apply.
     """
 
     amount: Decimal
@@ -186,61 +164,59 @@ class Tariff:
         to the whole request. The total includes the freight and all surcharges.
 
         Nothing is guessed: there is a `NoQuote` if a measure is missing, if the density is implausible, if the request
-        is below the lowest break, or if charges are in two currencies.
-
-        Args:
-            request: A `RateRequest`, `Listing` or `Bid`.
-            on: The day on which rules must be valid; by default today in the system's zone.
+        is below the lowest break, or if charges are in two currencies. Rules must be valid `on` a day, by default today
+        in the system's zone.
         """
         day = date.today() if on is None else on
         try:
             charges = _choose(request, [rule for rule in self.rules if rule.serves(request, day)])
             return _price(request, charges, self.weight_per)
-        except _NoQuoteError as error:
-            return NoQuote(reason=str(error))
+        except ValidationError as error:
+            return NoQuote(reason=error.message)
 
     def __repr__(self) -> str:
         return f"Tariff({len(self.rules)} rules, weight_per={self.weight_per!r})"
 
 
-# Prices
+# Prices: a charge that cannot be priced is a `ValidationError`, whose message is the reason
 
 
-class _NoQuoteError(Exception):
-    """A charge cannot be priced; the message is the reason."""
-
-
-_SMALLEST_UNITS: Final = {
-    Decimal(1): ("CLP", "ISK", "JPY", "KRW", "PYG", "UGX", "VND", "XAF", "XOF", "XPF"),
-    Decimal("0.001"): ("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"),
+_SMALLEST_UNIT: Final = {
+    **dict.fromkeys(("CLP", "ISK", "JPY", "KRW", "PYG", "UGX", "VND", "XAF", "XOF", "XPF"), Decimal(1)),
+    **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), Decimal("0.001")),
 }
-_SMALLEST_UNIT: Final = {code: unit for unit, codes in _SMALLEST_UNITS.items() for code in codes}
-
 _NAMES: Final = {Unit.M3: "m3", Unit.PACKAGE: "packages", Unit.REVENUE_TON: "revenue tons"}
 
 
 def _choose(request: Shipment, serving: Sequence[Rule]) -> Mapping[str, Sequence[Rule]]:
     """Return the most precise rules of each charge, freight first."""
     if request.hazardous is None and any(rule.hazardous is not None for rule in serving):
-        raise _NoQuoteError("the request does not state whether the goods are hazardous, and the tariff depends on it")
+        raise ValidationError(
+            "the request does not state whether the goods are hazardous, and the tariff depends on it"
+        )
     charges: dict[str, list[Rule]] = {}
     for rule in sorted(serving, key=lambda rule: (rule.surcharge, rule.line)):
         if rule.hazardous is None or rule.hazardous == request.hazardous:
             charges.setdefault(fold(rule.charge), []).append(rule)
     if not any(not rule.surcharge for rules in charges.values() for rule in rules):
         lane = f"from {request.origin or 'nowhere'} to {request.destination or 'nowhere'}"
-        raise _NoQuoteError(f"there is no freight rate for {request.type or 'a request without a type'} {lane}")
-    chosen = {}
-    for rules in charges.values():
-        best = max(rule.precision for rule in rules)
-        chosen[rules[0].charge] = [rule for rule in rules if rule.precision == best]
-    return chosen
+        raise ValidationError(f"there is no freight rate for {request.type or 'a request without a type'} {lane}")
+    return {
+        rules[0].charge: [rule for rule in rules if _precision(rule) == max(map(_precision, rules))]
+        for rules in charges.values()
+    }
+
+
+def _precision(rule: Rule) -> tuple[bool, bool]:
+    return ANYWHERE not in rule.origin, ANYWHERE not in rule.destination
 
 
 def _price(request: Shipment, charges: Mapping[str, Sequence[Rule]], weight_per: cargo.Per) -> Quote:
     currency, *others = {rule.currency: None for rules in charges.values() for rule in rules}
     if others:
-        raise _NoQuoteError(f"the charges are in {currency} and {' and '.join(others)}, and an offer has one currency")
+        raise ValidationError(
+            f"the charges are in {currency} and {' and '.join(others)}, and an offer has one currency"
+        )
     rates: dict[str, Decimal] = {}
     terms: dict[str, None] = {}
     freight = Decimal(0)
@@ -253,22 +229,20 @@ def _price(request: Shipment, charges: Mapping[str, Sequence[Rule]], weight_per:
             terms[rule.terms] = None
     amount = reduce(EXACT.add, rates.values())
     if amount <= 0:
-        raise _NoQuoteError(f"the charges come to {amount} {currency}, and an offer must be above zero")
+        raise ValidationError(f"the charges come to {amount} {currency}, and an offer must be above zero")
     return Quote(amount=amount, currency=currency, rates=rates, terms="; ".join(terms) or None)
 
 
 def _break(request: Shipment, charge: str, rules: Sequence[Rule], weight_per: cargo.Per) -> tuple[Rule, Decimal]:
     """Return the rule of the highest break that the request's measure reaches, and the measure."""
-    unit = rules[0].unit
-    measure = _measure(request, unit, weight_per)
-    reached = [rule for rule in rules if rule.start <= measure]
-    amount = f"{measure.normalize(EXACT):f} {_NAMES.get(unit, unit)}"
-    if not reached:
+    measure, unit = _measure(request, rules[0].unit, weight_per), _NAMES.get(rules[0].unit, rules[0].unit)
+    amount = f"{measure.normalize(EXACT):f} {unit}"
+    rule = max((rule for rule in rules if rule.start <= measure), key=lambda rule: rule.start, default=None)
+    if rule is None:
         least = min(rule.start for rule in rules)
-        raise _NoQuoteError(f"{charge} has no rate below {least} {_NAMES.get(unit, unit)}; the request has {amount}")
-    rule = max(reached, key=lambda rule: rule.start)
+        raise ValidationError(f"{charge} has no rate below {least} {unit}; the request has {amount}")
     if rule.rate is None:
-        raise _NoQuoteError(f"{charge} is on request from {rule.start} {_NAMES.get(unit, unit)}; it has {amount}")
+        raise ValidationError(f"{charge} is on request from {rule.start} {unit}; it has {amount}")
     return rule, measure
 
 
@@ -281,32 +255,28 @@ def _charge(rule: Rule, measure: Decimal, freight: Decimal) -> Decimal:
 
 
 def _measure(request: Shipment, unit: Unit, weight_per: cargo.Per) -> Decimal:
-    """Return the request's measure in the unit; raise `_NoQuoteError` if it is missing or implausible."""
-    try:
-        match unit:
-            case Unit.REVENUE_TON:
-                sea = cargo.revenue_tons(request, per=weight_per)
-                gross, measure = sea.gross, sea.tons
-            case Unit.CHARGEABLE_KG:
-                by_road = request.type == RequestType.TRUCKING
-                weigh = cargo.road_chargeable_weight if by_road else cargo.air_chargeable_weight
-                charged = weigh(request, per=weight_per)
-                gross, measure = charged.gross, charged.kilograms
-            case Unit.KG:
-                gross = cargo.gross_weight(request, per=weight_per)
-                measure = gross.kilograms
-            case Unit.M3:
-                return cargo.volume(request)
-            case Unit.PACKAGE:
-                if request.quantity is None:
-                    raise _NoQuoteError("quantity is missing, and a rate per package needs it")
-                return Decimal(request.quantity)
-            case _:
-                return Decimal(1)
-    except ValidationError as error:
-        raise _NoQuoteError(error.message) from None
+    match unit:
+        case Unit.REVENUE_TON:
+            sea = cargo.revenue_tons(request, per=weight_per)
+            gross, measure = sea.gross, sea.tons
+        case Unit.CHARGEABLE_KG:
+            by_road = request.type == RequestType.TRUCKING
+            weigh = cargo.road_chargeable_weight if by_road else cargo.air_chargeable_weight
+            charged = weigh(request, per=weight_per)
+            gross, measure = charged.gross, charged.kilograms
+        case Unit.KG:
+            gross = cargo.gross_weight(request, per=weight_per)
+            measure = gross.kilograms
+        case Unit.M3:
+            return cargo.volume(request)
+        case Unit.PACKAGE:
+            if request.quantity is None:
+                raise ValidationError("quantity is missing, and a rate per package needs it")
+            return Decimal(request.quantity)
+        case _:
+            return Decimal(1)
     if gross.warning is not None:
-        raise _NoQuoteError(f"the weight is implausible: {gross.warning.message}")
+        raise ValidationError(f"the weight is implausible: {gross.warning.message}")
     return measure
 
 
@@ -314,33 +284,23 @@ def _measure(request: Shipment, unit: Unit, weight_per: cargo.Per) -> Decimal:
 
 
 def _contradictions(rules: Sequence[Rule]) -> list[str]:
-    """Describe each pair of rules that would both price the same charge of a request."""
     lanes: dict[tuple[RequestType, str, str, str], list[Rule]] = {}
     for rule in rules:
         for origin, destination in product(sorted(rule.origin), sorted(rule.destination)):
             lanes.setdefault((rule.type, fold(rule.charge), origin, destination), []).append(rule)
     # Rules with several places may meet on several lanes; each pair is described once.
     problems = {
-        (first.line, second.line): _describe_contradiction(first, second, column)
+        (first.line, second.line): problem
         for lane in lanes.values()
         for first, second in combinations(lane, 2)
-        if (column := first.contradicts(second)) is not None
+        if (problem := first.contradiction(second))
     }
     return [problems[lines] for lines in sorted(problems)]
 
 
-def _describe_contradiction(first: Rule, second: Rule, column: str) -> str:
-    both = f"lines {first.line} and {second.line} both price {second.charge} on one lane and day"
-    if column == "from":
-        return f"{both} from the same break: change the break, the days or the lane of one"
-    return f"{both} with different values of {column}"
-
-
 def _rule(row: CsvRow, table: CsvTable) -> Rule:
-    values = row.values
-    fields: dict[str, Any] = {name: values[name] for name in _SAME_NAME}
-    start = values["from"] or Decimal(0)
-    rule = Rule(line=row.line, surcharge=values["kind"], start=start, rate=values["rate"], **fields)
+    fields: dict[str, Any] = dict(row.values)
+    rule = Rule(line=row.line, surcharge=fields.pop("kind"), start=fields.pop("from") or Decimal(0), **fields)
     for column, problem in _unfit(rule):
         table.add_problem(row.line, column, problem)
     return rule
@@ -380,22 +340,18 @@ def _cell(parse: Callable[[str], T], wanted: str) -> Callable[[str, str], T]:
     return parsed
 
 
-def _currency(cell: str) -> str:
-    if (code := validation.three_letters(cell)) is None:
-        raise ValueError
-    return code
-
-
 def _number(cell: str, column: str) -> Decimal:
     return _cell(partial(validation.number, field=column), "a number such as 1250.50")(point(cell, column), column)
 
 
+def _currency(cell: str, column: str) -> str:
+    if (code := validation.three_letters(cell)) is None:
+        raise ValidationError(f"must be three letters such as USD, not {cell!r}", field=column)
+    return code
+
+
 def _rate(cell: str, column: str) -> Decimal | None:
     return None if fold(cell) == "on request" else _number(cell, column)
-
-
-def _minimum(cell: str, column: str) -> Decimal:
-    return validation.amount(_number(cell, column), column)
 
 
 def _start(cell: str, column: str) -> Decimal:
@@ -405,25 +361,22 @@ def _start(cell: str, column: str) -> Decimal:
     return start
 
 
-_date: Final = _cell(date.fromisoformat, "a date such as 2027-03-01")
-
 _COLUMNS: Final[Mapping[str, Parser]] = {
     "type": validation.member_of(RequestType),
     "origin": _places,
     "destination": _places,
-    "currency": _cell(_currency, "three letters such as USD"),
+    "currency": _currency,
     "kind": _cell(lambda cell: {"freight": False, "surcharge": True}[fold(cell)], "freight or surcharge"),
     "charge": validation.text,
     "unit": _cell(lambda cell: Unit(fold(cell)), f"one of {', '.join(Unit)}"),
     "from": _start,
     "rate": _rate,
-    "minimum": _minimum,
-    "valid_from": _date,
-    "valid_until": _date,
+    "minimum": lambda cell, column: validation.amount(_number(cell, column), column),
+    "valid_from": _cell(date.fromisoformat, "a date such as 2027-03-01"),
+    "valid_until": _cell(date.fromisoformat, "a date such as 2027-03-01"),
     "hazardous": yes_or_no,
     "terms": validation.text,
 }
 """The columns of a tariff, with the parser of a cell."""
 
 _REQUIRED: Final = ("type", "origin", "destination", "currency", "kind", "charge", "unit", "rate")
-_SAME_NAME: Final = tuple(name for name in _COLUMNS if name not in ("kind", "from", "rate"))

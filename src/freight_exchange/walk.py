@@ -3,6 +3,10 @@
 A service may cut pages silently, but not below its documented size: it gives that many rows to a client that asks for
 nothing. A walk trusts a larger size only after a full page of it. A short page is never the end, since a service may
 hide rows of a page from the user: the end are `past_end` rows without a new one.
+
+A walk has the `number` and `size` of the next page until it has `ended`. `take` processes the page, and returns the
+rows that it adds. `refuse` processes a refusal in its place, and returns `None` if the caller has to raise it. `ahead`
+returns the numbers of up to `window` next pages of this size.
 """
 
 from __future__ import annotations
@@ -11,24 +15,17 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final, Literal
 
-__all__ = ["LARGE", "SAFE", "Down", "Pass", "Places", "Sweep"]
-
 SAFE: Final = 10
 """Rows of a page that no service cuts: the documented default of most listings (service document, 8)."""
-
 LARGE: Final = 100
 """Rows of a page that are tried after a full page of the documented size, before any larger size."""
-
 REFUSALS: Final = frozenset({400, 404, 413, 416, 422, 500})
 """Statuses of a reply that there is no such page, or that it is too large. 500 also stands for an outage."""
-
-_ROUNDS: Final = 8
-_ROUNDS_WITHOUT_NEWS: Final = 3
-_AGREEMENTS_IF_MOVED: Final = 3
+_ROUNDS, _ROUNDS_WITHOUT_NEWS, _AGREEMENTS_IF_MOVED = 8, 3, 3
 
 
 class Pass:
-    """One pass upwards. Until it has `ended`, `number` and `size` describe the next page.
+    """One pass upwards.
 
     Attributes:
         fitting: Page size with which a later pass continues after the last page.
@@ -47,6 +44,7 @@ class Pass:
         self.rows: Counter[Hashable] = Counter()
         self.short: dict[int, int] = {}
         self.moved = self.broken = self.ended = self.ignores_offset = False
+        self.up = self
         self._given: Counter[Hashable] = Counter()
         self._past_end = past_end
         self._before: Counter[Hashable] = Counter()
@@ -57,53 +55,41 @@ class Pass:
         self._asking: Literal["", "size", "offset", "alive"] = ""
 
     @property
-    def up(self) -> Pass:
-        return self
-
-    @property
     def settling(self) -> bool:
         """`True` while the first page is requested again, in a larger size."""
         return self._asking == "size"
 
     def ahead(self, window: int) -> Sequence[int]:
-        """Return the numbers of up to `window` next pages that are needed in any case."""
-        if self._asking or self._larger or self.number == 0:
+        if self._larger or self._asking in ("offset", "alive") or (self.number == 0 and not self._asking):
             return (self.number,)
         left = -(-(self._past_end - self._without) // self.size) if self._last_rows < self.size else window
-        return range(self.number, self.number + min(window, left))
+        return range(self.number, self.number + (window if self._asking else min(window, left)))
 
     def take(self, keys: Sequence[Hashable]) -> list[Hashable]:
-        """Process the requested page; return the rows that it adds."""
         self.broken = self.broken or (self._fails_past_end and not self._asking)
         return self._take(keys)
 
     def _take(self, keys: Sequence[Hashable]) -> list[Hashable]:
         page, asking = Counter(keys), self._asking
         self._asking = ""
-        match asking:
-            case "size" if len(keys) < self.size:
-                self.number, self.size, self.fitting = 1, self._smaller, max(self._smaller, len(keys))
-                self._larger.clear()
-                return self._give(page)
-            case "size":
-                self.rows.clear()
-            case "offset":
-                # With page numbers, this is the last row of the first page, or a later one, but not the first.
-                self.ignores_offset = self.ended = [*keys[:1]] == self._first[:1]
-                self.number, self.size, self._repeats = 1, self._smaller, 1
-                if not self.ended:
-                    self._go_on(self._without + self.size)
-                return []
-            case "alive":
-                self.number = self._failed_at
-                return []
+        if asking == "alive":
+            self.number = self._failed_at
+            return []
+        if asking == "offset":
+            # With page numbers, this is the last row of the first page, or a later one, but not the first.
+            self.ignores_offset = self.ended = [*keys[:1]] == self._first[:1]
+            self.number, self.size, self._repeats = 1, self._smaller, 1
+            return [] if self.ended else self._go_on(self._without + self.size)
+        if asking == "size" and len(keys) < self.size:
+            self.number, self.size, self.fitting = 1, self._smaller, max(self._smaller, len(keys))
+            self._larger.clear()
+            return self._give(page)
+        if asking == "size":
+            self.rows.clear()
         self.fitting = self.size
-        if not page or page == self._before:
-            return self._pass_without_rows(page)
-        return self._pass_rows(page, keys)
+        return self._take_without(page) if not page or page == self._before else self._take_rows(page, keys)
 
     def refuse(self, status: int | None) -> list[Hashable] | None:
-        """Process a refusal in place of the page, as `take` does; return `None` if the caller has to raise it."""
         is_first = self.number == 0 and not self._asking
         if status not in REFUSALS or is_first or self._asking == "alive":
             return None
@@ -115,7 +101,7 @@ class Pass:
             self._refused, self._fails_past_end = True, status == 500
         return self._take(())
 
-    def _pass_without_rows(self, page: Counter[Hashable]) -> list[Hashable]:
+    def _take_without(self, page: Counter[Hashable]) -> list[Hashable]:
         if page and self.number == 1 and self._start == 0 and self._first[0] != self._first[-1]:
             self._asking, self._smaller, self.number, self.size = "offset", self.size, self.size - 1, 1
             return []
@@ -123,10 +109,9 @@ class Pass:
         self._repeats += bool(page)
         added = [] if page else self._count_repeats()
         self._last_rows = 0
-        self._go_on(self._without + self.size)
-        return added
+        return added + self._go_on(self._without + self.size)
 
-    def _pass_rows(self, page: Counter[Hashable], keys: Sequence[Hashable]) -> list[Hashable]:
+    def _take_rows(self, page: Counter[Hashable], keys: Sequence[Hashable]) -> list[Hashable]:
         added = self._count_repeats()
         is_new = not page.keys() <= self.rows.keys()
         self.moved = self.moved or not self.rows.keys().isdisjoint(page.keys())
@@ -143,13 +128,13 @@ class Pass:
                 return added
             self._larger.clear()
         # A service that changes the order at each call may always give known rows.
-        self._go_on(0 if is_new else self._without + self.size)
-        return added
+        return added + self._go_on(0 if is_new else self._without + self.size)
 
-    def _go_on(self, without: int) -> None:
+    def _go_on(self, without: int) -> list[Hashable]:
         self._without = without
         self.number += 1
         self.ended = without >= self._past_end or not self.size
+        return []
 
     def _count_repeats(self) -> list[Hashable]:
         for _ in range(self._repeats):
@@ -163,8 +148,8 @@ class Pass:
         """Return the rows that earlier pages did not add as often."""
         added: list[Hashable] = []
         for key, count in counts.items():
-            if count > self._given[key]:
-                added += [key] * (count - self._given[key])
+            if count > (given := self._given.get(key, 0)):
+                added += [key] * (count - given)
                 self._given[key] = count
         return added
 
@@ -174,60 +159,47 @@ class Down:
 
     def __init__(self, up: Pass, start: int) -> None:
         # The last rows may have moved a few places towards the end.
-        self.number, self.size = up.pages + -(-SAFE // up.size), up.size
+        first = up.pages + -(-SAFE // up.size)
+        self.size, self._end, self._start = up.size, up.pages, start
+        self._left: Sequence[int] = range(first, start - 1, -1) if up.pages > start else ()
         self.rows: Counter[Hashable] = Counter()
-        self.ended = up.pages == start
-        self._start, self._end = start, up.pages
         self._before: Counter[Hashable] = Counter()
 
-    def ahead(self, window: int) -> Sequence[int]:
-        return range(self.number, self._start - 1, -1)[:window]
+    @property
+    def ended(self) -> bool:
+        return not self._left
 
-    def take(self, keys: Sequence[Hashable]) -> None:
+    @property
+    def number(self) -> int:
+        return self._left[0]
+
+    def ahead(self, window: int) -> Sequence[int]:
+        return self._left[:window]
+
+    def take(self, keys: Sequence[Hashable]) -> list[Hashable]:
         page = Counter(keys)
         if self.number < self._end - 1 or page != self._before:  # past the end, a service may repeat the last page
             self.rows.update(page)
             self._before = page
-        self.ended = self.number == self._start
-        self.number -= 1
+        self._left = self._left[1:]
+        return []
 
-    def may_refuse(self) -> bool:
-        return self.number != self._start
+    def refuse(self, status: int | None) -> list[Hashable] | None:
+        return self.take(()) if status in REFUSALS and self.number != self._start else None
 
 
-class Places:
+class Places(Down):
     """Single rows that a cut of pages below their size skips: the last of a cut page, or the next of the last page."""
 
-    size: Final = 1
-
-    def __init__(self, up: Pass) -> None:
+    def __init__(self, up: Pass, start: int) -> None:
+        super().__init__(up, start)
         last = up.pages - 1
-        self._places = [
-            number * up.size + (rows if number == last else up.size - 1) for number, rows in up.short.items()
-        ]
-        self.rows: Counter[Hashable] = Counter()
-
-    @property
-    def ended(self) -> bool:
-        return not self._places
-
-    @property
-    def number(self) -> int:
-        return self._places[0]
-
-    def ahead(self, window: int) -> Sequence[int]:
-        return self._places[:window]
-
-    def take(self, keys: Sequence[Hashable]) -> None:
-        del self._places[0]
-        self.rows.update(keys)
-
-    def may_refuse(self) -> bool:
-        return True
+        self._left = [at * up.size + (rows if at == last else up.size - 1) for at, rows in up.short.items()]
+        self.size = 1
 
 
 class Sweep:
-    """Passes up and down until they agree. `number` and `size` describe the next page until it has `ended`.
+    """Passes up and down until they agree.
 
     If the size `safe` is not `documented`, rows that a cut below it would have skipped are looked for before the sweep
     is complete. `rows` counts those of the last pass; rows of earlier passes that it lacks count once.
@@ -246,7 +218,7 @@ class Sweep:
 
     def _begin(self) -> None:
         self.up = Pass(self._size, safe=self._safe, start=self._start, past_end=self._past_end)
-        self._walk: Pass | Down | Places = self.up
+        self._walk: Pass | Down = self.up
         self._is_equal = self._news = self.cut = False
 
     @property
@@ -267,11 +239,9 @@ class Sweep:
         return self.up.rows | Counter(self._known.keys())
 
     def ahead(self, window: int) -> Sequence[int]:
-        """Return the numbers of up to `window` next pages that are needed in any case."""
         return self._walk.ahead(window)
 
     def take(self, keys: Sequence[Hashable]) -> list[Hashable]:
-        """Process the requested page; return the rows that no earlier page had."""
         self._walk.take(keys)
         added = [key for key in dict.fromkeys(keys) if key not in self._known]
         self._known |= dict.fromkeys(added)
@@ -280,13 +250,7 @@ class Sweep:
         return added
 
     def refuse(self, status: int | None) -> list[Hashable] | None:
-        """Process a refusal in place of the page, as `take` does; return `None` if the caller has to raise it."""
-        if isinstance(self._walk, Pass):
-            if self._walk.refuse(status) is None:
-                return None
-        elif status in REFUSALS and self._walk.may_refuse():
-            self._walk.take(())
-        else:
+        if self._walk.refuse(status) is None:
             return None
         self._conclude()
         return []
@@ -301,13 +265,13 @@ class Sweep:
             self._walk = Down(self.up, self._start)
             if not self._walk.ended:
                 return
-        if isinstance(self._walk, Down):
-            self._is_equal = self.up.rows == self._walk.rows
-            if self._is_equal and not self._documented and self.up.short:
-                self._walk = Places(self.up)
-                return
         if isinstance(self._walk, Places):
             self.cut = not self._walk.rows.keys() <= self.up.rows.keys()
+        else:
+            self._is_equal = self.up.rows == self._walk.rows
+            if self._is_equal and not self._documented and self.up.short:
+                self._walk = Places(self.up, self._start)
+                return
         self._end_round(agrees=self._is_equal and not self.cut)
 
     def _end_round(self, *, agrees: bool) -> None:

@@ -143,20 +143,18 @@ _KILOGRAMS: Final = {
     Decimal(1000): ("t", "tonne", "tonnes"),
     Decimal("0.45359237"): ("lb", "lbs", "pound", "pounds"),
 }
-_METRES_PER: Final = {word: factor for factor, words in _METRES.items() for word in words}
-_KILOGRAMS_PER: Final = {word: factor for factor, words in _KILOGRAMS.items() for word in words}
 
 
 def metres_per(unit: str | None) -> Decimal | None:
     """Return the metres in one unit; `None` for an unknown unit. A missing unit is the metre."""
-    return _factor(unit, _METRES_PER)
+    return _factor(unit, _METRES)
 
 
 def kilograms_per(unit: str | None) -> Decimal | None:
     """Return the kilograms in one unit; `None` for an unknown unit. A missing unit is the kilogram."""
-    return _factor(unit, _KILOGRAMS_PER)
+    return _factor(unit, _KILOGRAMS)
 
 
-def _factor(unit: str | None, factors: dict[str, Decimal]) -> Decimal | None:
+def _factor(unit: str | None, units: dict[Decimal, tuple[str, ...]]) -> Decimal | None:
     word = (unit or "").strip().casefold().removesuffix(".")
-    return factors.get(word) if word else Decimal(1)
+    return next((factor for factor, words in units.items() if word in words), None) if word else Decimal(1)

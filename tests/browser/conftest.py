@@ -74,7 +74,7 @@ def serve() -> Iterator[Serve]:
     processes: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str, port: int = 0) -> Served:
-        command = [sys.executable, "-m", "freight_exchange.cli", "sandbox", "--json", "--port", str(port), *arguments]
+        command = [sys.executable, "-m", "freight_exchange", "sandbox", "--json", "--port", str(port), *arguments]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         processes.append(process)
         assert process.stdout is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
-import itertools
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -25,7 +24,6 @@ from tests.calls.support import (
     client,
     is_on_asyncio,
     outcome,
-    over_sockets,
     patient,
     perform,
     served,
@@ -157,72 +155,23 @@ async def _survives(cancel: Cancel, steps: int, kind: Kind, fault: str | None) -
     return ended
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-async def test_cancelled_at_any_moment_over_sockets(kind: Kind) -> None:
-    sandbox = stocked()
-    async with over_sockets(sandbox, max_connections=1) as (face, exchange), all_closed(face):
-        await exchange.login()
-        for number, (cancel, steps) in enumerate(itertools.product(ways(), range(0, 120, 3)), start=1):
-
-            async def work(amount: int = number) -> None:
-                if kind is Kind.WRITE:
-                    await exchange.bids.submit(REQUEST, amount=amount, currency=840)
-                else:
-                    await perform(exchange, kind)
-
-            await cancel(work, partial(turns, steps))
-        for after in Kind:
-            assert await outcome(exchange.with_options(deadline=5), after) == "ok"
-        await exchange.aclose()
-    assert not sandbox.audit_log.duplicate_offers()
-
-
-def test_tasks_cancelled_before_their_first_step_leave_the_client_whole() -> None:
-    """Some shutdown code cancels every task of the loop, as `asyncio.run` does."""
-
-    async def main() -> int:
-        sandbox = stocked()
-        async with client(sandbox) as exchange:
-            for _ in range(30):
-                call = asyncio.ensure_future(exchange.requests.get(REQUEST))
-                await asyncio.sleep(0)
-                for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                    task.cancel()
-                await asyncio.gather(call, return_exceptions=True)
-            with anyio.fail_after(20):
-                return (await exchange.requests.get(REQUEST)).index
-
-    assert asyncio.run(main()) == REQUEST
-
-
 # A write that its caller leaves
 
 
-async def cut_by_anyio(exchange: FreightExchange, seconds: float) -> None:
+async def cut_off(exchange: FreightExchange, seconds: float) -> None:
     with anyio.fail_after(seconds):
         await perform(exchange, Kind.WRITE)
 
 
-async def cut_by_asyncio(exchange: FreightExchange, seconds: float) -> None:
-    if not is_on_asyncio():
-        await cut_by_anyio(exchange, seconds)
-        return
-    async with asyncio.timeout(seconds):
-        await perform(exchange, Kind.WRITE)
-
-
 @pytest.mark.virtual_time
-@pytest.mark.parametrize("cut", [cut_by_anyio, cut_by_asyncio])
 @pytest.mark.parametrize(("fault", "processed"), [("slow", True), ("stall", True), ("stall", False)])
-async def test_write_that_is_cut_off_is_on_record_and_can_be_reconciled(
-    cut: Callable[[FreightExchange, float], Awaitable[None]], fault: str, processed: bool
-) -> None:
+async def test_write_that_is_cut_off_is_on_record_and_can_be_reconciled(fault: str, processed: bool) -> None:
     sandbox, seen = stocked(), list[Event]()
     async with client(sandbox, deadline=20, hooks=[seen.append]) as exchange:
         await exchange.login()
         arm(sandbox, fault, Kind.WRITE, seconds=5.0, processed=processed)
         with pytest.raises(TimeoutError):
-            await cut(exchange, 2)
+            await cut_off(exchange, 2)
         await anyio.sleep(20)
         [attempt] = attempts(seen, Kind.WRITE)
         assert attempt.abandoned
@@ -242,7 +191,7 @@ async def test_write_that_is_cut_off_before_it_left_is_no_doubt() -> None:
         await exchange.login()
         arm(sandbox, "connect_stall", Kind.WRITE)
         with pytest.raises(TimeoutError):
-            await cut_by_anyio(exchange, 2)
+            await cut_off(exchange, 2)
         await anyio.sleep(20)
     assert not any(isinstance(event, Attempt) and event.may_have_taken_effect for event in seen)
     assert not sandbox.audit_log.offers
@@ -365,25 +314,6 @@ async def test_closing_ends_the_calls_in_flight_with_a_true_error(kind: Kind) ->
     assert len(ended) == 30
     assert len(doubted) == (sent if kind is Kind.WRITE else 0)
     assert len(sandbox.audit_log.offers) == len(doubted)
-
-
-@pytest.mark.virtual_time
-async def test_closed_while_a_call_waits_to_try_again() -> None:
-    sandbox = stocked()
-    ended: list[str] = []
-    async with anyio.create_task_group() as tasks, client(sandbox) as exchange:
-        await exchange.login()
-        arm(sandbox, "throttled_seconds", Kind.READ, seconds=30.0)
-
-        async def call() -> None:
-            with pytest.raises(FreightExchangeError, match="closed"):
-                await perform(exchange, Kind.READ)
-            ended.append("closed")
-
-        tasks.start_soon(call)
-        await anyio.sleep(1)
-    assert ended == ["closed"]
-    assert len(sandbox.audit_log.calls_to("POST", Kind.READ.value)) == 1
 
 
 @pytest.mark.virtual_time

@@ -138,16 +138,6 @@ async def test_read_survives_a_kept_connection_that_breaks(abort: bool) -> None:
     assert [body_of(request)["n"] for _, request in server.requests] == [0, 1, 1, 2, 2, 3, 3]
 
 
-async def test_broken_connection_is_never_lent_again() -> None:
-    async with meet(cut(abort=False, after=0), retries=BRISK) as (server, exchange):
-        for number in range(3):
-            with pytest.raises(TransportError) as caught:
-                await ask(exchange, number)
-            assert not caught.value.unsent
-    used = connections_of(server)
-    assert len(used) == len(set(used))
-
-
 async def test_connection_is_kept_for_as_long_as_keepalive() -> None:
     async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
         await stream.send(respond(numbered(request)))

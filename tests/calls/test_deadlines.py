@@ -211,26 +211,6 @@ async def test_no_write_leaves_the_queue_too_late_to_be_answered() -> None:
             assert ended["ok"] == len(service.requests) - sent >= 10
 
 
-@pytest.mark.virtual_time
-@pytest.mark.parametrize("kind", KINDS)
-async def test_cancelled_and_failed_callers_leave_no_place_taken(kind: Kind) -> None:
-    with scripted(slowly(30.0, Counter(), Counter())) as service:
-        async with stranger(max_connections=2, max_writes=2) as exchange:
-            await exchange.login()
-            for _ in range(5):
-                async with anyio.create_task_group() as tasks:
-                    for _ in range(10):
-                        tasks.start_soon(perform, exchange, kind)
-                    await anyio.sleep(2)
-                    tasks.cancel_scope.cancel()
-                await anyio.sleep(2)
-            if kind is Kind.WRITE:
-                # A write that was sent may hold its place until its own deadline.
-                await anyio.sleep(60)
-            service.answers = [reply(200, {**FOUND, **BID})]
-            assert await outcome(exchange.with_options(deadline=5), kind) == "ok"
-
-
 # A loop that stands still
 
 

@@ -229,21 +229,6 @@ async def test_update_sends_the_whole_route(
 
 
 @pytest.mark.parametrize(
-    ("key", "field"),
-    [
-        ("cycutoff", "cy_cutoff"), ("cfscutoff", "cfs_cutoff"), ("estDeparture", "departure"),
-        ("estArrival", "arrival"),
-        ("origin", "origin"), ("destination", "destination"), ("vesselName", "vessel"), ("voyageId", "voyage_id"),
-        ("timezone", "timezone"), ("carrier", "carrier"),
-    ],
-)  # fmt: skip
-async def test_update_of_a_route_that_came_without_a_field_is_refused(key: str, field: str) -> None:
-    with pytest.raises(ValidationError, match=f"{field} is missing") as caught:
-        await updated(as_it_came, **{key: None})
-    assert caught.value.field == field
-
-
-@pytest.mark.parametrize(
     "body", [b"", b" \r\n", b"\xef\xbb\xbf", b"\r\n\xef\xbb\xbf \n", {}, [], b"null", {"message": "ok"}, {"routes": {}}]
 )
 async def test_write_of_a_route_may_be_answered_with_nothing(body: object) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import logging
 import pickle
-import traceback
 from decimal import Decimal
 from typing import Any
 
@@ -68,18 +67,6 @@ def test_error_survives_copying_and_pickling(kind: type[FreightExchangeError]) -
         assert (str(twin), twin.args, vars(twin)) == (str(error), error.args, vars(error))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_error_prints_one_sentence(kind: type[FreightExchangeError]) -> None:
-    error = example(kind)
-    for text in (str(error), repr(error)):
-        assert "something is wrong" in text
-        assert "\n" not in text
-        assert len(text) < 200
-    assert repr(error).startswith(f"{kind.__name__}(")
-    assert str(kind()) == kind().message == ""
-    assert traceback.format_exception_only(error)[-1].strip().endswith(str(error))
-
-
 @pytest.mark.parametrize(
     ("error", "text"),
     [
@@ -129,7 +116,10 @@ async def test_status_has_its_class_with_any_body(status: int, kind: type[APISta
     assert "<html>" not in str(error)
 
 
-@pytest.mark.parametrize("location", ["https://elsewhere.example/login?secret=4711", "/v2/api/login", None])
+LOGIN = "https://elsewhere.example/login?secret=4711"
+
+
+@pytest.mark.parametrize("location", [LOGIN, "https://me:4711@elsewhere.example/", "/v2/api/login", None])
 async def test_redirect_is_an_error_that_names_its_target(location: str | None) -> None:
     with scripted(reply(307, {}, {} if location is None else {"Location": location})) as service:
         async with stranger() as exchange:
@@ -137,7 +127,7 @@ async def test_redirect_is_an_error_that_names_its_target(location: str | None) 
                 await perform(exchange, Kind.READ)
     assert len(service.requests) == 1
     assert "4711" not in str(caught.value)
-    assert location is None or location.partition("?")[0] in str(caught.value)
+    assert ("to https://elsewhere.example," in str(caught.value)) == (location == LOGIN)
 
 
 # Ids and headers
@@ -165,15 +155,6 @@ async def test_error_has_headers_and_the_request_id(status: int, body: Any, kind
     assert error.request_id == "r-17"
     assert "r-17" in str(error)
     assert pickle.loads(pickle.dumps(error)).headers == error.headers
-
-
-@pytest.mark.parametrize("name", ["X-Request-ID", "x-correlation-id", "Request-Id", "X-Amzn-Trace-Id", "CF-Ray"])
-async def test_request_id_is_found_under_many_names(name: str) -> None:
-    with scripted(reply(400, {}, {name: "r-18"})):
-        async with stranger() as exchange:
-            with pytest.raises(BadRequestError) as caught:
-                await perform(exchange, Kind.READ)
-    assert caught.value.request_id == "r-18"
 
 
 async def test_attempts_retries_logs_and_the_error_share_an_id(caplog: pytest.LogCaptureFixture) -> None:

@@ -173,21 +173,6 @@ async def test_hook_that_outlasts_the_deadline_loses_no_reply(answer: Any, expec
         assert len(service.requests) == 1
 
 
-@pytest.mark.both_backends
-async def test_hook_that_cancels_its_caller_and_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    caller = anyio.CancelScope()
-
-    def act() -> None:
-        caller.cancel()
-        raise KeyError("bug")
-
-    async with client(stocked(), hooks=[Sabotage(act, Kind.READ)]) as exchange:
-        with caller:
-            await perform(exchange, Kind.READ)
-    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert [record.exc_info[0] for record in errors if record.exc_info] == [KeyError]
-
-
 # Hooks that close their client
 
 
@@ -216,26 +201,6 @@ async def test_client_closed_by_its_own_hook_closes_at_once_and_the_reply_counts
         assert hook.closed
         with pytest.raises(ConfigurationError, match="closed"):
             await perform(exchange, Kind.READ)
-
-
-@pytest.mark.both_backends
-async def test_closing_in_a_hook_cancels_other_calls() -> None:
-    sandbox, hook, ended = stocked(), Closing(Attempt, Kind.WRITE.value), list[str]()
-    async with client(sandbox, hooks=[hook]) as exchange:
-        hook.exchange = exchange
-        await exchange.login()
-        arm(sandbox, "slow", Kind.READ, seconds=30.0)
-
-        async def read() -> None:
-            ended.append(await outcome(exchange, Kind.READ))
-
-        started = anyio.current_time()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(read)
-            await anyio.sleep(1)
-            await perform(exchange, Kind.WRITE)
-        assert ended == ["TransportError"]
-        assert anyio.current_time() - started < 3
 
 
 # Middleware

@@ -12,9 +12,8 @@ import anyio
 import httpx
 import httpx2
 import pytest
-from anyio.abc import ByteStream
 from httpx_aiohttp import HttpxAiohttpClient
-from tests.calls.servers import Server, serving, serving_h2
+from tests.calls.servers import serving_h2
 from tests.calls.support import (
     BRISK,
     EMAIL,
@@ -223,33 +222,6 @@ async def test_write_whose_caller_has_left_while_it_connects_is_never_sent() -> 
         assert begun == []
         await perform(exchange, Kind.WRITE)
     assert len(begun) == 1
-
-
-GARBAGE = [
-    b"HTTP/1.1 2OO OK\r\n\r\n",
-    b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
-    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
-    b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n",
-]
-
-
-@pytest.mark.parametrize("number", range(len(GARBAGE)))
-@pytest.mark.parametrize("library", CLIENTS)
-async def test_garbage_is_an_error_of_this_package(library: str, number: int) -> None:
-    async def answer(_: Server, stream: ByteStream, __: bytes) -> bool:
-        await stream.send(GARBAGE[number])
-        return False
-
-    if library == "aiohttp" and not is_on_asyncio():
-        library = "httpx"
-    async with (
-        serving(answer) as server,
-        CLIENTS[library](trust_env=False) as http_client,
-        FreightExchange(server.url, email=EMAIL, password=PASSWORD, http_client=http_client) as exchange,
-    ):
-        assert await outcome(exchange, Kind.WRITE) == "OutcomeUnknownError"
-        assert await outcome(exchange.with_options(deadline=5), Kind.READ) in ("TransportError", "DecodeError")
 
 
 # Event hooks of the caller's client

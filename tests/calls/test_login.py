@@ -132,17 +132,6 @@ async def test_wave_of_refused_tokens_makes_one_login() -> None:
     assert logins(sandbox) == 2
 
 
-async def test_views_share_the_login() -> None:
-    sandbox = stocked()
-    async with client(sandbox) as exchange:
-        view = exchange.with_options(deadline=5)
-        assert await crowd(view, 10) == {"ok": 10}
-        assert view.user == exchange.user != None  # noqa: E711 - both
-        user = await exchange.login()
-    assert user == exchange.user
-    assert logins(sandbox) == 1
-
-
 # Refused tokens
 
 
@@ -425,13 +414,3 @@ async def test_logins_are_reported_with_their_reason() -> None:
     records = [event for event in seen if isinstance(event, Login)]
     assert [(it.generation, it.reason) for it in records] == [(1, "first"), (2, "clock"), (0, "refused")]
     assert [type(it.error) for it in records] == [type(None), type(None), TransportError]
-
-
-async def test_user_of_the_login() -> None:
-    sandbox = stocked()
-    async with client(sandbox) as exchange:
-        assert exchange.user is None
-        user = await exchange.login()
-    assert (user.email, user.enabled) == (sandbox.forwarder.email, True)
-    assert user.company is not None
-    assert user.company.name == "Forward & Co. Ltd"

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.calls.support import BID, FOUND, LOGGED_IN, TOKEN, Kind, perform, reply, scripted, stranger
+from tests.calls.support import BID, FOUND, TOKEN, Kind, perform, reply, scripted, stranger
 
 from freight_exchange import ConfigurationError, Request, ValidationError
 
@@ -84,13 +84,3 @@ async def test_headers_of_a_middleware_stand_beside_those_of_the_sdk() -> None:
     for request in (*service.logins, *service.requests):
         assert request.headers["x-trace"] == "4711"
         assert request.headers.get_list("user-agent") == ["theirs"]
-
-
-async def test_no_cookie_is_kept() -> None:
-    with scripted(
-        reply(200, FOUND, {"Set-Cookie": "sid=1; Path=/"}), login=reply(200, LOGGED_IN, {"Set-Cookie": "a=1"})
-    ) as service:
-        async with stranger() as exchange:
-            for _ in range(3):
-                await perform(exchange, Kind.READ)
-    assert not any("cookie" in request.headers for request in service.requests)

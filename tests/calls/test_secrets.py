@@ -342,23 +342,6 @@ async def _refused(arguments: dict[str, Any]) -> FreightExchangeError:
     return error.with_traceback(error.__traceback__.tb_next if error.__traceback__ is not None else None)
 
 
-@pytest.mark.parametrize(
-    "credentials",
-    [("a", PASSWORD, "more"), [EMAIL, PASSWORD], (EMAIL, PASSWORD.encode()), (EMAIL, f"{PASSWORD}\ud800"), PASSWORD],
-    ids=lambda credentials: type(credentials).__name__,
-)
-async def test_no_wrong_credentials_of_a_provider_are_shown(credentials: Any) -> None:
-    async def provider() -> Any:
-        return credentials
-
-    with Catch() as catch:
-        async with FreightExchange("https://exchange.invalid/api", credentials=provider) as exchange:
-            with pytest.raises(FreightExchangeError) as caught:
-                await exchange.login()
-            catch.error(caught.value.with_traceback(None))
-    assert catch.hits() == []
-
-
 async def test_no_cancelled_call_shows_a_secret() -> None:
     with Catch() as catch:
         async with replying(GOOD_LOGIN, lambda: b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n") as server:

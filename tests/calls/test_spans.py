@@ -1,4 +1,4 @@
-"""Tests of the spans of calls, with the in-memory exporter of OpenTelemetry."""
+"""Tests of the spans of calls, scans and handlers, with the in-memory exporter of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from tests.calls.support import ONCE, PASSWORD, TOKEN, URL, client, reply, scripted, stocked, stranger
 
-from freight_exchange import ConfigurationError, FreightExchange, FreightExchangeError, OutcomeUnknownError, ServerError
+from freight_exchange import (
+    Bot,
+    ConfigurationError,
+    Drop,
+    FreightExchange,
+    FreightExchangeError,
+    OutcomeUnknownError,
+    ServerError,
+)
 from freight_exchange.otel import OpenTelemetry
-from freight_exchange.testing import FAULTS
+from freight_exchange.testing import FAULTS, Sandbox
 
 CARRIERS = reply(200, {"carriers": [{"index": 1, "name": "C"}]})
 
@@ -28,14 +36,22 @@ class Traced:
         self.provider = TracerProvider()
         self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
         self.instrumentation = OpenTelemetry(self.provider)
+        self.sandbox = Sandbox()
+
+    def client(self) -> FreightExchange:
+        """Make a client of the sandbox."""
+        return client(self.sandbox, instrumentation=self.instrumentation)
 
     @property
     def spans(self) -> Sequence[ReadableSpan]:
         """Spans that have ended."""
         return self._exporter.get_finished_spans()
 
+    def named(self, name: str) -> Sequence[ReadableSpan]:
+        return [span for span in self.spans if span.name == name]
+
     def the(self, name: str) -> ReadableSpan:
-        [span] = [span for span in self.spans if span.name == name]
+        [span] = self.named(name)
         return span
 
 
@@ -138,3 +154,110 @@ async def test_no_attribute_holds_a_secret(traced: Traced) -> None:
 def test_instrumentation_must_be_one() -> None:
     with pytest.raises(ConfigurationError, match="instrumentation"):
         FreightExchange(URL, email="a", password="b", instrumentation=OpenTelemetry)  # type: ignore[arg-type]  # what must fail
+
+
+# Scans and handlers
+
+
+@pytest.mark.virtual_time
+async def test_scan_starts_a_trace_that_holds_its_calls(traced: Traced) -> None:
+    tracer = traced.provider.get_tracer("test")
+    with tracer.start_as_current_span("start") as start:
+        async with (
+            traced.client() as exchange,
+            exchange.watch(start="backfill") as feed,
+        ):
+            with anyio.move_on_after(60):
+                await anext(aiter(feed))
+    scan, *others = traced.named("scan requests")
+    assert scan.parent is None
+    assert scan.context.trace_id != start.get_span_context().trace_id
+    assert [link.context for link in scan.links] == [start.get_span_context()]
+    assert dict(scan.attributes or {}) == {
+        "freight_exchange.feed.name": "requests",
+        "freight_exchange.scan.tier": "five days",
+        "freight_exchange.scan.window": 432000,
+        "freight_exchange.scan.pages": 5,
+        "freight_exchange.scan.rows": 0,
+        "freight_exchange.scan.events": 0,
+        "freight_exchange.scan.complete": True,
+    }
+    scans = {span.context.span_id for span in (scan, *others)}
+    calls = traced.named("POST quote/getrequests")
+    assert {call.parent.span_id for call in calls if call.parent} == scans
+
+
+@pytest.mark.virtual_time
+async def test_failed_scan_has_error_status(traced: Traced) -> None:
+    async with traced.client() as exchange, exchange.watch() as feed:
+        traced.sandbox.strike(*FAULTS["server_error"](path="quote/getrequests", times=40))
+        with anyio.move_on_after(3600):
+            await anext(aiter(feed))
+    failed, *_ = (span for span in traced.named("scan requests") if span.status.status_code is StatusCode.ERROR)
+    assert (failed.attributes or {})["error.type"] == "freight_exchange.ServerError"
+    assert "degraded" in {event.name for event in failed.events}
+    assert any(event.name == "recovered" for span in traced.named("scan requests") for event in span.events)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.both_backends
+async def test_offer_is_one_trace_from_scan_to_reply(traced: Traced) -> None:
+    bot = Bot(traced.client(), store=None, start="backfill")
+    index = traced.sandbox.publish()
+    offered = anyio.Event()
+
+    @bot.on_new(id="quote")
+    async def quote(request: Any, ctx: Any) -> None:
+        if ctx.attempt == 1:
+            raise LookupError("no rate for Long Beach")
+        await ctx.offer(amount=1840, currency="USD")
+        offered.set()
+
+    async with bot:
+        await offered.wait()
+    failed, done = traced.named("process quote")
+    (offer,) = traced.named("POST quote/submitoffer")
+    assert done.parent is not None
+    assert offer.parent is not None
+    (scan,) = [span for span in traced.named("scan bot") if span.context.span_id == done.parent.span_id]
+    assert {span.context.trace_id for span in (failed, done, offer)} == {scan.context.trace_id}
+    assert offer.parent.span_id == done.context.span_id
+    assert done.kind is SpanKind.CONSUMER
+    assert dict(done.attributes or {}) == {
+        "messaging.system": "freight_exchange",
+        "messaging.operation.type": "process",
+        "messaging.operation.name": "process",
+        "messaging.destination.name": "bot",
+        "messaging.consumer.group.name": "quote",
+        "messaging.message.id": "1",
+        "freight_exchange.event.kind": "new",
+        "freight_exchange.request.index": index,
+        "freight_exchange.handler.attempt": 2,
+        "freight_exchange.handler.ending": "done",
+    }
+    assert done.status.status_code is StatusCode.UNSET
+    assert (failed.attributes or {})["freight_exchange.handler.ending"] == "failed"
+    assert failed.status.status_code is StatusCode.ERROR
+    (exception,) = failed.events
+    assert (exception.attributes or {})["exception.message"] == "no rate for Long Beach"
+    assert (offer.attributes or {})["freight_exchange.request.index"] == index
+    assert (offer.attributes or {})["http.response.status_code"] == 200
+
+
+@pytest.mark.virtual_time
+async def test_answers_of_a_handler_are_no_errors(traced: Traced) -> None:
+    bot = Bot(traced.client(), store=None, start="backfill")
+    traced.sandbox.publish()
+    called = anyio.Event()
+
+    @bot.on_new(id="quote")
+    async def quote(request: Any, ctx: Any) -> None:
+        called.set()
+        raise Drop("no tariff")
+
+    async with bot:
+        await called.wait()
+    (span,) = traced.named("process quote")
+    assert (span.attributes or {})["freight_exchange.handler.ending"] == "dropped"
+    assert span.status.status_code is StatusCode.UNSET
+    assert span.events == ()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import attrs
-import httpx
 import pytest
-import respx
 from tests.calls.doubts import KINDS, RAW, WRITES, Market, doubt
-from tests.calls.support import BRISK, LOGGED_IN, URL, Kind, perform, reply, scripted, stranger, unkept
+from tests.calls.support import BRISK, reply, scripted, stranger, unkept
 
-from freight_exchange import Applied, BadRequestError, NotFoundError, OutcomeUnknownError, TransportError
+from freight_exchange import Applied, BadRequestError, NotFoundError, TransportError
 from freight_exchange.testing import FAULTS
 
 pytestmark = pytest.mark.virtual_time
@@ -72,17 +70,3 @@ async def test_reply_about_another_approval_is_a_doubt(name: str) -> None:
         error = await doubt(market, write, exchange, name)
         assert isinstance(await error.reconcile(), Applied)
     assert market.sent(write) == [True]
-
-
-@pytest.mark.parametrize(
-    "failure",
-    ["ConnectError", "ConnectTimeout", "PoolTimeout", "ReadError", "ReadTimeout", "RemoteProtocolError", "WriteError"],
-)
-async def test_class_of_an_exception_proves_nothing(failure: str) -> None:
-    with respx.mock(base_url=URL, assert_all_called=False) as router:
-        router.post("/login").respond(json=LOGGED_IN)
-        submit = router.post("/quote/submitoffer").mock(side_effect=getattr(httpx, failure))
-        async with stranger(retries=BRISK) as exchange:
-            with pytest.raises(OutcomeUnknownError):
-                await perform(exchange, Kind.WRITE)
-    assert submit.call_count == 1

@@ -70,7 +70,7 @@ SUBMIT = ("bids", "submit", "1", "--amount", "1840.50", "--currency", "USD")
 
 def locate_program() -> tuple[str, ...]:
     """Return the program."""
-    return (sys.executable, "-m", "freight_exchange.cli")
+    return (sys.executable, "-m", "freight_exchange")
 
 
 @attrs.frozen

@@ -93,8 +93,8 @@ def bot_shell(shell: Shell) -> Shell:
 
 
 @contextmanager
-def running_bot(*options: str) -> Iterator[subprocess.Popen[str]]:
-    Path("my_bot.py").write_text(MODULE)
+def running_bot(*options: str, store: str = "bot.db") -> Iterator[subprocess.Popen[str]]:
+    Path("my_bot.py").write_text(MODULE.replace("bot.db", store))
     with start("bot", "run", "my_bot:bot", *options) as process:
         try:
             yield process
@@ -157,7 +157,7 @@ def test_file_is_read_and_changed_beside_its_bot(shell: Shell) -> None:
         assert "held by        process" in shell("bot", "status").out
         wait_until(lambda: shell("bot", "status", "--check").err.endswith("needs attention: 1 dead\n"))
         late = shell("bot", "status", "--check", "0.0001")
-        assert (late.status, "it covers nothing after 20" in late.err) == (Status.UNAVAILABLE, True)
+        assert (late.status, "covered until 20" in late.err) == (Status.UNAVAILABLE, True)
         (letter,) = shell("bot", "dead", "list", "--json").objects
         assert shell("bot", "dead", "drop", str(letter["event"]), "tell", "--yes").out == "Discarded 1 dead letter.\n"
         assert shell("bot", "status", "--check", "30").status == 0
@@ -196,10 +196,12 @@ def test_approval_in_doubt_is_shown_and_resolved(shell: Shell) -> None:
     (doubt,) = shell("bot", "doubts", "list", "--json").objects
     assert (doubt["kind"], doubt["offer"], doubt["amount"]) == ("approval", 5001, "900")
     assert "answers        0 carried out, 0 refused" in shell("bot", "status").out
-    assert "The approval of offer 5001 of 900 (currency 840), by award, is" in shell("explain", "1").out
+    explanation = shell("explain", "1").out
+    assert "The handler award will be called again, after " in explanation
+    assert "The approval of offer 5001 of 900 (currency 840), by award, is" in explanation
     resolve = ("bot", "doubts", "resolve", "1", "--offer", "5001")
     resolved = shell(*resolve, "--not-taken", typed="y\n")
-    assert "The answer to offer 5001 on request 1 is not there, and it may be made again?" in resolved.err
+    assert "The answer to offer 5001 on request 1 is not there, and its handler makes it again" in resolved.err
     assert resolved.out == "Noted: its handler makes it again, if the bot still has that handler.\n"
     assert shell("bot", "doubts", "list").out == ""
 
@@ -209,13 +211,8 @@ def test_fleet_is_moved_to_a_database_and_managed_there(shell: Shell, address: s
     run_virtually(sandbox)
     sandbox.machine.suspend(7 * 24 * 3600)
     run_virtually(sandbox)
-    migrate = ("store", "migrate", address)
-    assert "from version 0 to 1?" in shell(*migrate, typed="n\n").err
-    assert "has no store yet" in shell("bot", "status", "--store", address).err
-    assert shell(*migrate, "--yes").out == "The schema has version 1; it had none.\n"
-    assert shell(*migrate, "--yes", "--json").objects == [{"before": 1, "after": 1}]
     nothing = shell("bot", "status", "--store", address)
-    assert (nothing.status, "has no bot: none has run with it yet" in nothing.err) == (Status.CONFIGURATION, True)
+    assert (nothing.status, "has no store yet" in nothing.err) == (Status.STORE, True)
     assert shell("store", "copy", "bot.db", address, "--yes").out.startswith("Copied and verified: 1 binding")
     shell.set("FREIGHT_EXCHANGE_STORE", address)
     assert shell("bot", "gaps", "ack", "--yes").out == "1 gap acknowledged.\n"
@@ -229,6 +226,24 @@ def test_fleet_is_moved_to_a_database_and_managed_there(shell: Shell, address: s
     assert moved.status == Status.STORE
 
 
+def test_live_replica_is_shown_and_changed_beside_it(shell: Shell, address: str) -> None:
+    shell.publish()
+    shell.set("FREIGHT_EXCHANGE_STORE", address)
+    with running_bot(store=address) as process:
+        wait_until(lambda: shell("bot", "dead", "list", "--json").out)
+        (report,) = shell("bot", "status", "--json").objects
+        assert report["holder"].startswith("process")
+        assert [one.split()[:2] for one in report["replicas"]] == [report["holder"].split()[:2]]
+        assert "replicas       process" in shell("bot", "status").out
+        assert shell("bot", "status", "--check").err.endswith("needs attention: 1 dead\n")
+        assert shell("bot", "dead", "replay", "--all", "--yes").status == 0
+        wait_until(lambda: shell("bot", "dead", "list", "--json").out)
+        assert shell("bot", "dead", "drop", "--all", "--yes").out == "Discarded 1 dead letter.\n"
+        assert shell("bot", "status", "--check").status == 0
+        assert finish(process, signal.SIGTERM).status == 0
+    assert "it is not running" in shell("bot", "status", "--check").err
+
+
 WRONG_STORES: list[tuple[tuple[str, ...], int, str]] = [
     (("bot", "status", "--store", "none.db"), Status.STORE, "there is no store"),
     (("bot", "status"), Status.USAGE, "Missing option '--store'"),
@@ -239,7 +254,6 @@ WRONG_STORES: list[tuple[tuple[str, ...], int, str]] = [
         for command, extra in (
             (("bot", "status", "--store", wrong), ()),
             (("requests", "watch", "--store", wrong), ()),
-            (("store", "migrate", wrong), ("--yes",)),
         )
     ),
     (("bot", "status", "--store", "postgresql://u@127.0.0.1:1/d"), Status.TRY_LATER, "cannot be reached"),
@@ -262,7 +276,6 @@ def test_wrong_store_is_refused_without_its_password(
     [
         ("nowhere.at.all:bot", "there is no module 'nowhere.at.all' here"),
         ("json:JSONDecoder", NO_BOT.format("JSONDecoder")),
-        ("json:detect_encoding", "json:detect_encoding cannot make the bot: it is called without arguments: missing a"),
         ("gc:collect", NO_BOT.format("collect")),
         ("anyio:sleep_forever", NO_BOT.format("sleep_forever")),
         *((target, NO_TARGET.format(target)) for target in ("json", ".my_bot:bot", "..:bot")),

@@ -62,7 +62,7 @@ def test_login_that_cannot_be_kept_is_reported(fresh_shell: Shell) -> None:
         typed="forwarder@demo.example\nforwarder\n",
     )  # fmt: skip
     assert (result.status, result.out) == (Status.CONFIGURATION, "")
-    assert "Error: logged in, but the login cannot be saved" in result.err
+    assert "Error: the login cannot be saved in" in result.err
 
 
 def test_expired_token_is_reported_without_a_login(fresh_shell: Shell) -> None:
@@ -115,7 +115,8 @@ def test_token_is_not_sent_to_another_service(fresh_shell: Shell, served: tuple[
     other = fresh_shell.url.replace("127.0.0.1", "localhost")
     result = fresh_shell("--url", other, "whoami")
     assert result.status == Status.CONFIGURATION
-    assert result.err.startswith(f"Error: not logged in: run `freight-exchange --url {other} login`\n")
+    assert result.err.startswith("Error: not logged in: run `freight-exchange login`\n")
+    assert f"The saved login is that of forwarder@demo.example at {fresh_shell.url}.\n" in result.err
     assert len(fresh_shell.exchange.audit_log.calls) == calls
 
 
@@ -159,22 +160,9 @@ def test_command_without_login_asks_nothing(fresh_shell: Shell, typed: str | Non
     for name in known:
         fresh_shell.set(f"FREIGHT_EXCHANGE_{name}", {"URL": fresh_shell.url, "EMAIL": "a@b.example"}[name])
     result = fresh_shell("currencies", typed=typed)
-    notes = {
-        0: "In a program, set FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL and FREIGHT_EXCHANGE_PASSWORD instead.",
-        1: "Or set the missing FREIGHT_EXCHANGE_EMAIL and FREIGHT_EXCHANGE_PASSWORD in the environment.",
-        2: "Or set the missing FREIGHT_EXCHANGE_PASSWORD in the environment.",
-    }
+    note = "In a program, set FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL and FREIGHT_EXCHANGE_PASSWORD instead."
     assert result.status == Status.CONFIGURATION
-    assert result.err == f"Error: not logged in: run `freight-exchange login`\n  {notes[len(known)]}\n"
-
-
-def test_command_of_another_account_names_its_login(fresh_shell: Shell) -> None:
-    log_in(fresh_shell)
-    result = fresh_shell("--email", "shipper@demo.example", "currencies", typed="shipper\n")
-    assert result.status == Status.CONFIGURATION
-    assert result.err.startswith(
-        "Error: not logged in as shipper@demo.example: run `freight-exchange --email shipper@demo.example login`\n"
-    )
+    assert result.err == f"Error: not logged in: run `freight-exchange login`\n  {note}\n"
 
 
 def test_login_without_a_terminal_names_missing_settings(fresh_shell: Shell) -> None:
@@ -197,6 +185,20 @@ def test_password_of_environment_belongs_to_its_account(shell: Shell) -> None:
     assert "Fergus" in shell("whoami").out
     # Without a terminal, the password of the environment is used.
     assert shell("--email", "rival@demo.example", "login").status == 77
+
+
+def test_login_file_is_private(fresh_shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_in(fresh_shell)
+    file = login_file(fresh_shell)
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert [*file.parent.iterdir()] == [file]
+    assert "forwarder" not in file.read_text().replace("forwarder@demo.example", "")
+    # One that others can read may be known to them, or be theirs.
+    file.chmod(0o644)
+    result = fresh_shell("whoami")
+    assert result.status == Status.CONFIGURATION
+    assert f"Warning: the token file {file} is not used: it " in result.err
+    assert len(fresh_shell.exchange.audit_log.logins) == 1
 
 
 # Profiles, and machines without a home

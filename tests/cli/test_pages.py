@@ -12,6 +12,8 @@ from tests.cli.harness import Shell, locate_program, run_on_terminal
 from tools import commands
 from tools.pages import ROOT
 
+from freight_exchange.cli.app import program
+
 PAGE = ROOT / "docs" / "cli.md"
 STEP = re.compile(r"<!-- run: (session|errors) -->\n```sh\n(.*?)\n```(?:\n\n```text\n(.*?)\n```)?", re.DOTALL)
 BASE_URL = "http://127.0.0.1:8765"
@@ -45,6 +47,16 @@ def test_table_of_commands_is_current() -> None:
     assert shown == commands.table()
 
 
+def test_pages_name_only_commands_that_exist() -> None:
+    known = {path for path, _ in commands.commands(program)}
+    known |= {" ".join(path.split()[:-1]) for path in known}
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for words in re.findall(r"(?<![\w./-])freight-exchange ((?:[a-z]+(?: |`|$))+)", page.read_text(), re.MULTILINE):
+            named = words.split("`")[0].split()
+            found = any(f"freight-exchange {' '.join(named[:length])}" in known for length in (1, 2, 3))
+            assert found, f"{page.name}: {words}"
+
+
 def test_sessions_on_page_are_current(shell: Shell) -> None:
     page = PAGE.read_text()
     (draft,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
@@ -71,10 +83,10 @@ def test_errors_on_page_are_current(shell: Shell) -> None:
     assert login.status == 0
     shell.publish()
     root = shell.url.removesuffix("/api")
-    program = shell.home / "bin" / "freight-exchange"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(locate_program())} "$@"\n')
-    program.chmod(0o755)
+    executable = shell.home / "bin" / "freight-exchange"
+    executable.parent.mkdir()
+    executable.write_text(f'#!/bin/sh\nexec {shlex.join(locate_program())} "$@"\n')
+    executable.chmod(0o755)
     steps = steps_of(PAGE, "errors")
     assert len(steps) == 2
     exports: list[str] = []
@@ -84,7 +96,7 @@ def test_errors_on_page_are_current(shell: Shell) -> None:
             continue
         done = subprocess.run(
             ["bash", "-c", "\n".join([*exports, command]).replace(BASE_URL, root)],
-            env={**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"},
+            env={**os.environ, "PATH": f"{executable.parent}{os.pathsep}{os.environ['PATH']}"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

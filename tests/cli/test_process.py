@@ -52,7 +52,7 @@ def read_line(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["currencies", "--json"], ["--help"], ["sandbox", "--port", "0"], ["sandbox", "--port", "0", "--json"], ["demo"]],
+    [["currencies", "--json"], ["--help"], ["sandbox", "--port", "0"], ["sandbox", "--port", "0", "--json"]],
     ids=" ".join,
 )
 def test_closed_pipe_ends_program_silently(shell: Shell, arguments: Sequence[str]) -> None:
@@ -67,7 +67,7 @@ def test_program_runs_with_closed_streams(shell: Shell, redirection: str) -> Non
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("arguments", [["currencies"], ["sandbox", "--port", "0"], ["demo"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["currencies"], ["sandbox", "--port", "0"]], ids=" ".join)
 def test_full_disk_is_reported(shell: Shell, arguments: Sequence[str]) -> None:
     result = run_with_full_disk(*arguments)
     assert (result.status, result.err) == (

@@ -63,7 +63,7 @@ def test_what_is_drawn_strikes() -> None:
 def test_doubts_are_decided_where_the_service_shows_the_outcome() -> None:
     counts = summarize("writes", range(2000, 2080), naive=False).counts
     assert counts["outcome decided"] > 60
-    assert counts["outcome undecided"] <= 0.06 * counts["outcome decided"]
+    assert counts["outcome undecided"] <= 0.02 * counts["outcome decided"]
     assert sum(name.startswith("strike ") for name in counts) >= 60
 
 

@@ -351,17 +351,17 @@ async def _prepared(
             before = await _read(patient.offers.list().collect) if write.baseline else None
             return lambda: exchange.requests.publish(draft), before
         case "approve" | "decline":
-            if write.known:
-                await _read(patient.offers.list().collect)
+            # An offer that was read names its request, to which the reply is compared.
+            listings = await _read(patient.offers.list().collect) if write.known else None
+            offers = {offer.id: offer for listing in listings or () for offer in listing.offers}
             answer = exchange.offers.approve if write.kind == "approve" else exchange.offers.decline
-            return lambda: answer(world.offers[number]), None
+            return lambda: answer(offers.get(world.offers[number], world.offers[number])), None
         case "create_route":
             before = await _read(patient.routes.list().collect) if write.baseline else None
             return lambda: exchange.routes.create(RouteDraft(**_route_fields(write))), before
         case "update_route":
-            if write.known:
-                await _read(patient.routes.list().collect)
-            return lambda: exchange.routes.update(Route(index=_ROUTE, **_route_fields(write))), None
+            before = await _read(patient.routes.list().collect) if write.known else None
+            return lambda: exchange.routes.update(Route(index=_ROUTE, **_route_fields(write))), before
 
 
 async def _read(collect: Callable[[], Awaitable[list[Any]]]) -> list[Any] | None:
@@ -566,8 +566,9 @@ class _Attempt:
                 lied = write.strike is not None and (
                     write.kind == "raw" or (write.strike.name in _LIES and has_no_reply)
                 )
-                # Replies to publications and new routes are not compared, nor to answers by a bare number.
-                is_compared = write.kind not in ("publish", "create_route", "approve")
+                # A reply to a publication or a new route has a new index, and a service may change any other field: it
+                # permutes dimensions, and moves dates. So nothing in it contradicts what was sent.
+                is_compared = write.kind not in ("publish", "create_route")
                 if done and is_compared and self._is_contradicted():
                     return "believed a reply about something else"
                 return None if done or lied else "not carried out"

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
-from freight_exchange import Bot, config, options
+from freight_exchange import Bot, RateRequest, RequestContext, config
 from freight_exchange.bot.process import STATUSES
 from freight_exchange.cli.sandbox import sandbox
+from freight_exchange.testing import Sandbox
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -60,7 +61,7 @@ class TestUnit:
     def test_agrees_with_the_bot_and_the_page(self) -> None:
         page = (ROOT / "docs" / "operate.md").read_text()
         statuses = (ROOT / "docs" / "failures.md").read_text()
-        unit = configparser.ConfigParser()
+        unit = configparser.ConfigParser(strict=False)
         unit.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's settings have capitals
         unit.read_string((DEPLOY / "bot.service").read_text())
         service = unit["Service"]
@@ -76,9 +77,46 @@ class TestUnit:
         assert verify_unit(tmp_path, sys.executable) == ""
         assert "nowhere is not executable" in verify_unit(tmp_path, "/nowhere")
 
+    @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+    def test_is_rated_below_three(self) -> None:
+        """Fault 36: a bot needs its folder and the network."""
+        command = ["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=30"]
+        done = subprocess.run([*command, DEPLOY / "bot.service"], capture_output=True, text=True, check=False)
+        if "Unknown option" in done.stderr or "unrecognized option" in done.stderr:
+            pytest.skip("this systemd rates running units only")
+        assert done.returncode == 0, done.stdout + done.stderr
+
     def test_environment_names_service_and_account(self) -> None:
         names = set(re.findall(r"^(FREIGHT_EXCHANGE_\w+)=", (DEPLOY / "bot.env").read_text(), re.MULTILINE))
-        assert names == {options.URL_VARIABLE, options.EMAIL_VARIABLE, options.PASSWORD_VARIABLE}
+        assert names == {*(f"FREIGHT_EXCHANGE_{name}" for name in ("URL", "EMAIL", "PASSWORD"))}
+
+
+@pytest.mark.virtual_time
+async def test_alerts_and_dashboard_use_metrics_that_a_bot_has() -> None:
+    sandbox = Sandbox()
+    bot = Bot(store=None)
+
+    @bot.on_new
+    async def quote(request: RateRequest, ctx: RequestContext) -> None: ...
+
+    async with sandbox.running(bot):
+        await bot.idle()
+        metrics = [*bot.collector().collect()]
+    names = {sample.name for metric in metrics for sample in metric.samples}
+    names |= {f"{metric.name}_bucket" for metric in metrics if metric.type == "histogram"}
+    names |= {f"{metric.name}_total" for metric in metrics if metric.type == "counter"}
+    rules = [rule for group in loaded(DEPLOY / "alerts.yaml")["groups"] for rule in group["rules"]]
+    panels = json.loads((DEPLOY / "dashboard.json").read_text())["panels"]
+    expressions = [rule["expr"] for rule in rules]
+    expressions += [target["expr"] for panel in panels for target in panel["targets"]]
+    used = {name for expression in expressions for name in re.findall(r"freight_exchange_bot_\w+", expression)}
+    assert used - names == set()
+    # What the page calls a reason for an alert has one.
+    page = (ROOT / "docs" / "operate.md").read_text()
+    table = page[page.index("| Metric, prefix") :].split("\n\n")[0].splitlines()[2:]
+    for row in (row for row in table if "| | |" not in row and "histograms" not in row):
+        reasons = re.findall(r"`([a-z_]+)", row.split(" | ")[0])
+        assert any(name in rule["expr"] for rule in rules for name in reasons), row
 
 
 class TestImage:
@@ -108,7 +146,9 @@ class TestImage:
         assert port == f"127.0.0.1:{parameters['port']}:{parameters['port']}"
         bot = services["bot"]
         assert bot["network_mode"] == "service:sandbox"
-        assert config.base_url(bot["environment"][options.URL_VARIABLE]) == f"http://127.0.0.1:{parameters['port']}/api"
+        assert (
+            config.base_url(bot["environment"]["FREIGHT_EXCHANGE_URL"]) == f"http://127.0.0.1:{parameters['port']}/api"
+        )
         assert int(bot["stop_grace_period"].removesuffix("s")) > DRAIN
         assert bot["image"] == services["sandbox"]["image"]
 

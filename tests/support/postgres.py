@@ -110,7 +110,7 @@ def running_server(**settings: str) -> Iterator[PostgresServer]:
     """
     programs = find_programs()
     if programs is None:
-        raise RuntimeError("no PostgreSQL server is installed: run make setup, or install the system's postgresql")
+        raise RuntimeError("no PostgreSQL server is installed: run make test, or install the system's postgresql")
     with tempfile.TemporaryDirectory(prefix="postgres-") as name:
         directory = Path(name)
         if os.geteuid() == 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -200,14 +200,6 @@ async def test_empty_error_or_one_of_no_records_beside_an_empty_collection_is_an
 async def test_other_keys_beside_rows_are_ignored(beside: dict[str, object], strict: bool) -> None:
     found, reports = await read("raterequests", {"raterequests": [ONE], **beside}, strict=strict)
     assert ([request.index for request in found], reports) == ([1], [])
-
-
-@given(st.permutations(list(range(30))), st.sets(st.integers(0, 29)))
-@settings(max_examples=15)
-async def test_any_order_and_any_gaps_of_keys(order: list[int], gaps: set[int]) -> None:
-    rows = {str(place): row(place) for place in order if place not in gaps}
-    found, reports = await read("raterequests", {"raterequests": rows})
-    assert ([record.index for record in found], reports) == (sorted(set(range(30)) - gaps), [])
 
 
 # Fields
@@ -760,38 +752,6 @@ async def test_user_is_read_and_shows_no_secret(changes: dict[str, Any], fields:
 
 
 # What was read can be kept: a store keeps records as JSON
-
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-FORMS = st.sampled_from(["Shipping", "AIR freight", "Frozen", " ", "maybe", "1.5", "2025-03-01T10:00:00.250", "soon"])
-NUMBERS = st.integers(-(10**59), 10**59) | st.decimals(-(10**20), 10**20, places=3)
-ATOMS = st.none() | st.booleans() | NUMBERS | TEXTS | FORMS
-NESTED = st.recursive(
-    ATOMS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3), max_leaves=8
-)
-RAWS = st.builds(
-    lambda unknown, known: {**unknown, **known},
-    st.dictionaries(TEXTS, NESTED, max_size=3),
-    st.fixed_dictionaries({}, optional={key: ATOMS for key in REQUEST if key != "index"}),
-)
-
-
-def digits(value: Any) -> object:
-    """Convert numbers to text: `Decimal("1.50")` differs from `Decimal("1.5")` here."""
-    if isinstance(value, Mapping):
-        return {key: digits(item) for key, item in value.items()}
-    return [digits(item) for item in value] if isinstance(value, list | tuple) else (type(value), str(value))
-
-
-@given(st.lists(RAWS, max_size=8))
-@settings(max_examples=40)
-async def test_record_that_was_read_can_be_kept_and_recalled(raws: list[dict[str, Any]]) -> None:
-    found, _ = await listed("raterequests", *({**raw, "index": index} for index, raw in enumerate(raws, 1)))
-    for request in found:
-        back = from_json(to_json(request), RateRequest)
-        assert (back, hash(back)) == (request, hash(request))
-        # Words are equal in any case, and Decimals in any form.
-        assert digits(attrs.asdict(back, recurse=False)) == digits(attrs.asdict(request, recurse=False))
-        assert to_json(back) == to_json(request)
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ async def test_async_rates_are_asked_once_for_each_currency() -> None:
         ({}, 756, "USD", "offer 1 is in currency 756, which the service's list of currencies does not name"),
         ({}, None, "USD", "offer 1 names no currency"),
         ({"EUR": "1.08", "eur": "1.2"}, 978, "USD", "rates has several rates of EUR"),
-        ([("EUR", 1)], 978, "USD", "rates must be a mapping or an async function, not "),
+        ([("EUR", 1)], 978, "USD", "rates must be a mapping or an async function"),
         (lambda code, to: 1, 978, "USD", "rates must be a mapping or an async function"),
     ],
 )

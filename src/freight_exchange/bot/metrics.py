@@ -15,7 +15,8 @@ from freight_exchange.errors import (
     OutcomeUnknownError,
     TransportError,
 )
-from freight_exchange.hooks import CallInfo, Instrumentation
+from freight_exchange.hooks import CallInfo, Work
+from freight_exchange.instruments import Instrumentation
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -112,9 +113,12 @@ class Metrics(Instrumentation):
             self.histograms[histogram].labels(*names).observe(value)
 
     @contextmanager
-    def call(self, call: CallInfo) -> Iterator[None]:
+    def span(self, work: Work) -> Iterator[None]:
         """Observe the duration of a call, by operation and outcome."""
-        path = call.path if call.path in _PATHS else "other"
+        if not isinstance(work, CallInfo):
+            yield
+            return
+        path = work.path if work.path in _PATHS else "other"
         began, outcome = anyio.current_time(), "cancelled"
         try:
             yield
@@ -125,7 +129,7 @@ class Metrics(Instrumentation):
             self.unanswered = self.unanswered + 1 if is_silent and getattr(error, "status", None) is None else 0
             raise
         finally:
-            self.observe("call", f"{call.method} {path}", outcome, anyio.current_time() - began)
+            self.observe("call", f"{work.method} {path}", outcome, anyio.current_time() - began)
 
 
 def make_collector(bots: Sequence[Bot]) -> Collector:

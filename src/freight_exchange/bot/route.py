@@ -39,7 +39,7 @@ class Routing:
         self._handlers = parts.handlers
         self._metrics = parts.metrics
         self._name = parts.options.name
-        self._instruments = parts.exchange._options.limits.instruments
+        self._instruments = parts.exchange._options.instruments
 
     async def introduce(self) -> Mapping[int, Handler]:
         """Record the handlers that are new, and return all by their rows in the store."""

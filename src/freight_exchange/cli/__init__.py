@@ -1,7 +1,7 @@
 """Command line `freight-exchange`; needs the extra `cli`.
 
-`app` is the root command. `options` reads values, `run` runs the event loop and reports errors, `login` makes the
-client, and `show` prints. The other modules have the commands.
+`app` is the root command. `options` reads values, `run` runs the event loop and reports errors, `client` makes the
+client, and `show` prints. The other modules have the commands. What takes long to import is imported in functions.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import signal
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command line and exit with its status."""
+    # Outside of an event loop too, a container's first process obeys it, and what is half written is removed.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         from freight_exchange.cli.app import run
     except ModuleNotFoundError as error:

@@ -1,7 +1,4 @@
-"""Commands `bot run`, `bot status` and `explain`.
-
-The names of the bot's runtime that the command line uses are those imported here and in `records`.
-"""
+"""Commands `bot` and `explain`, on a bot and its store, and `store copy`."""
 
 from __future__ import annotations
 
@@ -12,32 +9,28 @@ import os
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+import attrs
 import click
 
-from freight_exchange import Bot
-from freight_exchange.bot.admin import BotFile
-from freight_exchange.bot.process import importing
-from freight_exchange.bot.status import StoreStatus
+import freight_exchange
 from freight_exchange.cli import options as opt
-from freight_exchange.cli.records import backup, dead, doubts, gaps
-from freight_exchange.cli.run import Failure, Status
-from freight_exchange.cli.run import run as run_loop
-from freight_exchange.cli.show import Out, text_of
+from freight_exchange.cli.client import Command, Group
+from freight_exchange.cli.run import Failure, Status, confirm, run, warn
+from freight_exchange.cli.show import Out, counted, csv_columns, text_of
+from freight_exchange.errors import ValidationError
 
-__all__ = ["bot", "explain"]
+if TYPE_CHECKING:
+    from freight_exchange import Bot
+    from freight_exchange.bot.admin import BotFile
+    from freight_exchange.bot.status import StoreStatus
 
-_UNSUPPORTED: Final = ("ca_file", "profile", "proxy", "timeout", "token_file")
-"""Options of a client that a bot's own client must set, or whose login a bot cannot use."""
 _EXPORTED: Final = ("url", "email", "get_parameters", "addresses", "currency_field", "carrier_field")
 _LOG_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_STATUS_FIELDS: Final = (
-    "name", "base_url", "account", "holder", "replicas", "covered_until", "unacknowledged", "deliveries",
-    "offers", "answers", "parked", "gaps",
-)  # fmt: skip
 _STATES: Final = {
     "ready": "will be called",
     "claimed": "is running",
@@ -46,40 +39,49 @@ _STATES: Final = {
 }
 
 
-@click.group(cls=opt.Group)
+@click.group(cls=Group)
 def bot() -> None:
-    """Run a bot, and manage its store: a file, or the database of a fleet.
+    """Run a bot, and manage its store.
 
-    All commands work beside a running bot, which carries out the changes of its file within seconds.
+    The store is a file, or the database of a fleet. All commands work beside a running bot, which carries out the
+    changes of its file within seconds.
     """
 
 
-bot.add_command(backup)
-bot.add_command(dead)
-bot.add_command(doubts)
-bot.add_command(gaps)
+def _open(store: str, name: str | None) -> BotFile:
+    from freight_exchange.bot.admin import BotFile
+
+    return BotFile(store, name=name)
 
 
-@bot.command
+def _ask(question: str, out: Out) -> None:
+    if not out.yes:
+        run(partial(confirm, question, "changed"))
+
+
+# Run
+
+
+@bot.command("run", prints_json=False)
 @click.argument("target", metavar="MODULE:BOT")
-@opt.choice("--backend", ["asyncio", "trio"], "Async library that runs the bot.", "asyncio")
-@opt.choice("--log-format", ["text", "json"], "Format of the log on standard error; json: an object per line.", "text")
+@opt.choice("--backend", ["asyncio", "trio"], "Async library that runs the bot.")
+@opt.choice("--log-format", ["text", "json"], "Format of the log on standard error; json: an object per line.")
 @click.pass_obj
-def run(
+def run_bot(
     options: opt.Options, /, target: str, backend: Literal["asyncio", "trio"], log_format: Literal["text", "json"]
 ) -> None:
     """Run the bot BOT of a Python module.
 
     BOT is a bot, or a function that makes one. The module may be in the current directory. Ctrl-C or SIGTERM drain the
-    bot. The service and the account come from the environment or from the options before the command. The password must
-    be in the environment, because a bot that runs for months logs in again. A bot whose own client has another URL or
-    account than the options does not run.
+    bot. The service and the account come from the environment or from the options before the command, with which a
+    client of the bot's own must agree. The password must be in the environment: the bot logs in again.
 
     $ bot run my_bot:bot
     $ bot run my_bot:make_bot
     """
-    for name in _UNSUPPORTED:
-        if getattr(options, name) is not None:
+    for name, value in attrs.asdict(options).items():
+        # A bot cannot use a saved login, and its own client sets the rest.
+        if value is not None and name not in _EXPORTED:
             raise click.UsageError(f"bot run does not support {opt.name_of(name)}: set it on the bot's own client")
     if log_format == "json":
         _log_as_json()
@@ -92,12 +94,10 @@ def run(
 
 
 def _load(target: str) -> Bot:
-    """Import the bot `MODULE:BOT`, or call the function of that name. The current directory is on the path.
+    """Import the bot `MODULE:BOT`, or call the function of that name. The current directory is on the path."""
+    from freight_exchange import Bot
+    from freight_exchange.bot.process import importing
 
-    Raises:
-        UsageError: There is no such bot.
-        ConfigurationError: The module runs its bot while it is imported.
-    """
     module, colon, attribute = target.partition(":")
     # A name that begins with a dot is relative to a package, and there is none.
     if not (colon and attribute and all(module.split("."))):
@@ -112,10 +112,6 @@ def _load(target: str) -> Bot:
             raise
         raise click.UsageError(f"there is no module {module!r} here") from None
     if inspect.isfunction(loaded) and not inspect.iscoroutinefunction(loaded):
-        try:
-            inspect.signature(loaded).bind()
-        except TypeError as error:
-            raise click.UsageError(f"{target} cannot make the bot: it is called without arguments: {error}") from None
         loaded = loaded()
     if not isinstance(loaded, Bot):
         raise click.UsageError(f"{module} has no Bot named {attribute!r}, and no function of that name that makes one")
@@ -132,12 +128,11 @@ def _export(options: opt.Options) -> None:
 
 def _check_client(loaded: Bot, options: opt.Options) -> None:
     """Reject a bot whose own client contradicts the options."""
-    client = loaded._exchange
-    if client is None:
+    if (client := loaded._exchange) is None:
         return
     if options.url and client._base_url != options.url.strip().rstrip("/"):
         raise click.UsageError(f"the bot's own client is for {client._base_url}, and --url is {options.url}")
-    if options.email and (account := run_loop(client._account)) != options.email:
+    if options.email and (account := run(client._account)) != options.email:
         raise click.UsageError(f"the bot's own client is for the account {account}, and --email is {options.email}")
 
 
@@ -145,12 +140,8 @@ class _JSONFormatter(logging.Formatter):
     """Formatter that writes a record as one JSON object: time, level, logger, message, extra fields, and traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        fields = {"time": time, "level": record.levelname, "logger": record.name, "message": record.getMessage()}
         fields |= {name: value for name, value in vars(record).items() if name not in _LOG_FIELDS}
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
@@ -160,8 +151,7 @@ class _JSONFormatter(logging.Formatter):
 def _log_as_json() -> None:
     """Write the log and Python's warnings to standard error as JSON lines; a handler of `-v` is replaced."""
     package = logging.getLogger("freight_exchange")
-    for handler in [handler for handler in package.handlers if not isinstance(handler, logging.NullHandler)]:
-        package.removeHandler(handler)
+    package.handlers = [one for one in package.handlers if isinstance(one, logging.NullHandler)]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JSONFormatter())
     # The root logger: records of the bot's own modules and of libraries are JSON too.
@@ -184,107 +174,236 @@ def _log_as_json() -> None:
     help="End with status 69 unless the bot runs, has covered the last MINUTES (15), and needs no person: for cron.",
 )
 @opt.store
-@opt.as_json
 def status(store: str, name: str | None, check: float | None, out: Out) -> None:
     """Show the status of a bot, as recorded in its file or database.
 
     $ bot status --store bot.db
     $ bot status --store postgresql://bots@db.internal/freight
     """
-    report = BotFile(store, name=name).status()
+    report = _open(store, name).status()
     if out.format:
-        out.json({field: getattr(report, field) for field in _STATUS_FIELDS})
+        out.json({**attrs.asdict(report, recurse=False), "parked": report.parked})
     else:
-        _print_status(report, out)
+        out.lines([*_status_lines(report)])
     if check is not None and (problems := [*_problems(report, timedelta(minutes=check))]):
         raise Failure(f"the bot {report.name} needs attention: {'; '.join(problems)}", Status.UNAVAILABLE)
 
 
 def _problems(report: StoreStatus, age: timedelta) -> Iterator[str]:
-    covered = report.covered_until
     if not report.holder:
         yield "it is not running"
-    if covered is None or covered < datetime.now(UTC) - age:
-        yield "it has covered nothing yet" if covered is None else f"it covers nothing after {_until(covered)}"
+    if report.covered_until is None or report.covered_until < datetime.now(UTC) - age:
+        yield f"covered until {report.covered_until or 'nothing yet'}"
     for count, noun in ((report.parked, "parked"), (report.deliveries["dead"], "dead"), (len(report.gaps), "gaps")):
         if count:
             yield f"{count} {noun}"
 
 
-def _until(covered: datetime | None) -> str:
-    return "nothing yet" if covered is None else f"{covered:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _print_status(report: StoreStatus, out: Out) -> None:
-    unheld = "no process: the bot is not running"
+def _status_lines(report: StoreStatus) -> Iterator[tuple[str, object]]:
+    covered, unheld = report.covered_until, "no process: the bot is not running"
     if report.replicas:
         unheld = "no replica: none of them scans now; if this lasts, their logs have the reason"
-    offers, answers = report.offers, report.answers
-    out.lines(
-        [
-            ("bot", report.name),
-            ("service", report.base_url),
-            ("account", report.account),
-            ("held by", report.holder or unheld),
-            ("replicas", ", ".join(report.replicas)),
-            ("covered until", _until(report.covered_until)),
-            ("events", f"{report.unacknowledged} unacknowledged"),
-            ("deliveries", ", ".join(f"{count} {state}" for state, count in report.deliveries.items())),
-            ("offers", f"{offers['confirmed']} made, {_other(offers)}"),
-            ("answers", f"{answers['confirmed']} carried out, {_other(answers)}" if any(answers.values()) else None),
-            ("parked", f"{report.parked}: a person has to decide" if report.parked else None),
-            ("gaps", f"{len(report.gaps)} not acknowledged" if report.gaps else None),
-        ]
-    )
+    yield from (("bot", report.name), ("service", report.base_url), ("account", report.account))
+    yield from (("held by", report.holder or unheld), ("replicas", ", ".join(report.replicas)))
+    yield "covered until", "nothing yet" if covered is None else f"{covered:%Y-%m-%d %H:%M:%S} UTC"
+    yield "events", f"{report.unacknowledged} unacknowledged"
+    yield "deliveries", ", ".join(f"{count} {state}" for state, count in report.deliveries.items())
+    for name, done, counts in (("offers", "made", report.offers), ("answers", "carried out", report.answers)):
+        if name == "offers" or any(counts.values()):
+            doubtful = counts["sending"] + counts["unknown"]
+            yield name, f"{counts['confirmed']} {done}, {counts['refused']} refused, {doubtful} in doubt"
+    yield "parked", f"{report.parked}: a person has to decide" if report.parked else None
+    yield "gaps", f"{len(report.gaps)} not acknowledged" if report.gaps else None
 
 
-def _other(counts: Any) -> str:
-    return f"{counts['refused']} refused, {counts['sending'] + counts['unknown']} in doubt"
-
-
-@click.command(cls=opt.Command)
+@click.command(cls=Command)
 @click.argument("index", type=opt.index)
 @opt.store
-@opt.as_json
 def explain(index: int, store: str, name: str | None, out: Out) -> None:
-    """Show the deliveries of request INDEX to handlers, or why there is none yet, and its offers and answers.
+    """Show what a bot did with request INDEX.
+
+    These are its deliveries to handlers, or why there is none yet, and its offers and answers.
 
     $ explain 4 --store bot.db
     """
-    report = BotFile(store, name=name).explain(index)
+    report = _open(store, name).explain(index)
     explanation = report.explanation
     if out.format:
-        parts = {
-            "deliveries": [
-                dict(zip(("kind", "handler", "state", "error"), one, strict=True)) for one in report.deliveries
-            ],
-            "offers": [
-                {name: getattr(offer, name) for name in ("revision", "state", "amount", "currency")}
-                for offer in report.offers
-            ],
-            "answers": [
-                {"kind": one.kind, "offer": one.offer, "state": one.state, "amount": one.amount}
-                for one in report.answers
-            ],
-        }
-        out.json(out.plain(explanation) | parts)
+        names = ("kind", "handler", "state", "error")
+        deliveries = [dict(zip(names, one, strict=True)) for one in report.deliveries]
+        ledger = {name: [*map(attrs.asdict, getattr(report, name))] for name in ("offers", "answers")}
+        out.json({**out.plain(explanation), "deliveries": deliveries, **ledger})
         return
     click.echo(f"{text_of(explanation)}.".replace("request", "Request", 1))
     if explanation.first_seen is not None:
         click.echo(f"First seen {explanation.first_seen:%Y-%m-%d %H:%M:%S} UTC.")
     for kind, handler, state, error in report.deliveries:
-        click.echo(f"The handler {text_of(handler)} {_describe(state, error)} ({kind}).")
+        # An earlier error of a delivery that ended well is of no interest.
+        reason = {"ready": f" again, after {text_of(error)}", "dead": f", with {text_of(error)}"}.get(state, "")
+        click.echo(f"The handler {text_of(handler)} {_STATES[state]}{reason if error else ''} ({kind}).")
     if explanation.verdict == "handed-out" and not report.deliveries:
         click.echo("No handler has a delivery of it: none matched, or the record has expired.")
-    for offer in report.offers:
-        price = f"{offer.amount:f} (currency {offer.currency})"
-        click.echo(f"The offer of {price}, revision {offer.revision}, is {offer.state}.")
-    for answer in report.answers:
-        price = "" if answer.amount is None else f" of {answer.amount:f} (currency {answer.currency})"
-        click.echo(f"The {answer.kind} of offer {answer.offer}{price}, by {answer.handler}, is {answer.state}.")
+    for entry in [*report.offers, *report.answers]:
+        price = "" if entry.amount is None else f" of {entry.amount:f} (currency {entry.currency})"
+        if entry.offer is None:
+            click.echo(f"The offer{price}, revision {entry.revision}, is {entry.state}.")
+        else:
+            click.echo(f"The {entry.kind} of offer {entry.offer}{price}, by {entry.handler}, is {entry.state}.")
 
 
-def _describe(state: str, error: str | None) -> str:
-    if error is not None and state == "ready":
-        return f"will be called again, after {text_of(error)}"
-    return f"{_STATES[state]}, with {text_of(error)}" if error is not None and state == "dead" else _STATES[state]
+# Records of a store
+
+
+def _add_list(group: click.Group, record: str, method: str, noun: str, help: str) -> None:
+    @group.command("list", help=f"{help}\n\n$ bot {group.name} list --store bot.db")
+    @opt.store
+    @opt.as_csv
+    def command(store: str, name: str | None, out: Out) -> None:
+        records = getattr(_open(store, name), method)()
+        out.records(records, f"There are no {noun}.", csv_columns(getattr(freight_exchange, record)))
+
+
+@bot.group
+def dead() -> None:
+    """Dead letters: deliveries whose handler failed too often."""
+
+
+_add_list(dead, "DeadLetter", "dead_letters", "dead letters", "List the dead letters, oldest first.")
+
+
+def _add_change(verb: str, done: str, help: str) -> None:
+    examples = f"$ bot dead {verb} 17 quote --store bot.db\n$ bot dead {verb} --all --store bot.db"
+
+    @dead.command(verb, help=f"{help}\n\n{examples}")
+    @click.argument("event", type=opt.index, required=False)
+    @click.argument("handler", required=False)
+    @click.option("--all", "every", is_flag=True, help="All dead letters.")
+    @opt.store
+    @opt.yes
+    def command(store: str, name: str | None, event: int | None, handler: str | None, every: bool, out: Out) -> None:
+        if every == (event is not None) or (event is None) != (handler is None):
+            raise click.UsageError("give the EVENT and the HANDLER of one dead letter, or --all")
+        file = _open(store, name)
+        letters = [one for one in file.dead_letters() if every or (one.event, one.handler) == (event, handler)]
+        if not (letters or every):
+            message = f"there is no dead letter of event {event} and handler {handler}: see `bot dead list`"
+            raise Failure(message, Status.NOT_FOUND)
+        count = counted(len(letters), "dead letter")
+        if letters:
+            _ask(f"{verb.title()} {count}?", out)
+        for letter in letters:
+            getattr(file, verb)(letter.event, letter.handler)
+        key = "replayed" if verb == "replay" else "dropped"
+        out.result(done.format(count) if letters else "There are no dead letters.", {key: len(letters)})
+
+
+_REPLAY = "Call HANDLER again for EVENT, as if for the first time. Fix the handler first."
+_add_change("replay", "The bot delivers {} again, as soon as it runs.", _REPLAY)
+_add_change("drop", "Discarded {}.", "Discard a dead letter: HANDLER is never called for EVENT again.")
+
+
+@bot.group
+def doubts() -> None:
+    """Offers, approvals and declines in doubt."""
+
+
+_PARKED = "List the offers, approvals and declines in doubt.\n\nThe parked ones need your decision."
+_add_list(doubts, "Doubt", "doubts", "offers in doubt", _PARKED)
+
+
+@doubts.command
+@click.argument("request", type=opt.index)
+@click.option("--taken/--not-taken", default=None, help="Whether the service shows the offer on its website.")
+@click.option("--revision", type=click.IntRange(min=0), default=0, show_default=True, help="Revision of your offer.")
+@click.option("--offer", type=opt.index, help="The offer of another that you approved or declined.")
+@opt.store
+@opt.yes
+def resolve(store: str, name: str | None, request: int, taken: bool | None, out: Out, **key: Any) -> None:
+    """Record whether the service took an offer in doubt.
+
+    It is about your offer on REQUEST or, with --offer, about your answer to another's. Check the service's website
+    first: after --not-taken, the bot may send it again. While no bot runs, --not-taken may wait for 20 seconds.
+
+    $ bot doubts resolve 4 --taken --store bot.db
+    $ bot doubts resolve 4 --offer 5001 --not-taken --store tender.db
+    """
+    if taken is None:
+        raise click.UsageError("give --taken or --not-taken")
+    subject = "The offer" if key["offer"] is None else f"The answer to offer {key['offer']}"
+    effect = "it counts as made" if taken else "its handler makes it again, if the bot still has that handler"
+    _ask(f"{subject} on request {request} is {'' if taken else 'not '}there, and {effect}?", out)
+    try:
+        _open(store, name).resolve(request, taken=taken, **key, on_wait=warn)
+    except ValidationError as error:
+        # The options are valid: there is no such doubt, or it is too early to say that it was not taken.
+        raise Failure(str(error), Status.TRY_LATER if error.field == "taken" else Status.NOT_FOUND) from error
+    about = {name: value for name, value in key.items() if (name == "offer") == (key["offer"] is not None)}
+    out.result(f"Noted: {effect}.", {"request": request, **about, "taken": taken})
+
+
+@bot.group
+def gaps() -> None:
+    """Gaps: periods without a scan, which may lack requests."""
+
+
+_GAPS = "List the gaps that were not acknowledged.\n\nCheck the requests of these periods on the service's website."
+_add_list(gaps, "Gap", "gaps", "gaps", _GAPS)
+
+
+@gaps.command
+@opt.store
+@opt.yes
+def ack(store: str, name: str | None, out: Out) -> None:
+    """Acknowledge the gaps, after you have checked their requests.
+
+    $ bot gaps ack --store bot.db
+    """
+    file = _open(store, name)
+    if count := len(file.gaps()):
+        _ask(f"Acknowledge {counted(count, 'gap')}?", out)
+        count = file.acknowledge_gaps()
+    out.result(f"{counted(count, 'gap')} acknowledged." if count else "There are no gaps.", {"acknowledged": count})
+
+
+@bot.command
+@click.argument("target", metavar="FILE")
+@opt.store
+def backup(store: str, name: str | None, target: str, out: Out) -> None:
+    """Copy the file of a bot into the new FILE, at any time. A database is backed up with pg_dump.
+
+    $ bot backup bot-backup.db --store bot.db
+    """
+    from freight_exchange.store import copy as copying
+
+    run(partial(copying.backup, store, target))
+    out.result(f"Copied {store} to {target}.", {"file": target})
+
+
+@click.group(cls=Group)
+def store() -> None:
+    """Move a bot into the database of a fleet."""
+
+
+@store.command
+@click.argument("file")
+@click.argument("database", metavar="URL")
+@click.option("--name", help="Name of the bot, if the file has several.")
+@opt.yes
+def copy(file: str, database: str, name: str | None, out: Out) -> None:
+    """Copy the bot of FILE into the empty database at URL.
+
+    Stop the bot first. The command verifies the copy and marks FILE as moved, so that no bot starts with it again.
+    After an interruption, run it again. Give the password in PGPASSWORD, .pgpass or a service file.
+
+    $ store copy bot.db postgresql://bots@db.internal/freight
+    """
+    from freight_exchange.store import copy as copying
+    from freight_exchange.store.database_url import is_database
+
+    # The address of a database may have a password: no message shows it.
+    if is_database(file) or not is_database(database):
+        raise click.UsageError("give the path of a file, and a URL such as postgresql://bots@db.internal/freight")
+    _ask(f"Copy {file} into the database, and mark the file as moved?", out)
+    counts = run(partial(copying.move, file, database, name=name))
+    listed = ", ".join(f"{count} {name}" for name, count in counts.items())
+    out.result(f"Copied and verified: {listed}. The file is marked as moved.", dict(counts))

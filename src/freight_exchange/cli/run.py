@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -20,10 +20,7 @@ from freight_exchange.errors import FreightExchangeError
 from freight_exchange.platform.text import clean
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskStatus
-
-__all__ = ["Failure", "Interrupted", "Status", "confirm", "exit_status_of", "is_interactive", "is_output_full", "run",
-           "status_of", "warn", "yes_option"]  # fmt: skip
+    from anyio.abc import TaskGroup, TaskStatus
 
 T = TypeVar("T")
 
@@ -49,15 +46,6 @@ class Status(IntEnum):
     TERMINATED = 143
 
 
-class Interrupted(KeyboardInterrupt):
-    """Signal that ended a command; `is_reported` is false where that is the regular end."""
-
-    def __init__(self, number: int, *, is_reported: bool = True) -> None:
-        super().__init__()
-        self.number = number
-        self.is_reported = is_reported
-
-
 class Failure(click.ClickException):
     """End of a command with a sentence, a status and notes."""
 
@@ -68,25 +56,24 @@ class Failure(click.ClickException):
 
 
 def run(main: Callable[[], Awaitable[T]]) -> T:
-    """Run `main` in an event loop and return its result. Ctrl-C or SIGTERM cancel it, and raise `Interrupted`."""
+    """Run `main` in an event loop and return its result. Ctrl-C or SIGTERM cancel it and raise `KeyboardInterrupt`."""
     import anyio
 
     # A program that a script starts in the background ignores Ctrl-C, and must keep ignoring it.
     numbers = [one for one in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(one) is not signal.SIG_IGN]
-    handlers = {number: signal.getsignal(number) for number in numbers}
     results: list[T] = []
     received: list[int] = []
 
-    async def supervise() -> None:
-        async def cancel_at_signal(*, task_status: TaskStatus[None]) -> None:
-            with anyio.open_signal_receiver(*numbers) as signals:
-                task_status.started()
-                async for number in signals:
-                    received.append(number)
-                    tasks.cancel_scope.cancel()
+    async def cancel_at_signal(tasks: TaskGroup, *, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(*numbers) as signals:
+            task_status.started()
+            async for number in signals:
+                received.append(number)
+                tasks.cancel_scope.cancel()
 
+    async def supervise() -> None:
         async with anyio.create_task_group() as tasks:
-            await tasks.start(cancel_at_signal)
+            await tasks.start(cancel_at_signal, tasks)
             results.append(await main())
             tasks.cancel_scope.cancel()
 
@@ -97,12 +84,8 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         raise error from None
-    finally:
-        # The event loop leaves the system's handlers.
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
     if not results:
-        raise Interrupted(received[0])
+        raise KeyboardInterrupt(received[0])
     return results[0]
 
 
@@ -120,26 +103,12 @@ def is_interactive() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
-def yes_option(effect: str, *, unless: Sequence[str] = ()) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Add `--yes`. Without it and a terminal, the command is rejected at once: nothing was sent, or changed.
-
-    Flags in `unless` need no confirmation.
-    """
-
-    def check(context: click.Context, _: click.Parameter, yes: bool) -> bool:
-        if not (yes or is_interactive() or any(map(context.params.get, unless))):
-            raise click.UsageError(f"there is no terminal to ask on: give --yes to confirm; nothing was {effect}")
-        return yes
-
-    return click.option("-y", "--yes", is_flag=True, callback=check, help="Do not ask for confirmation.")
-
-
-async def confirm(question: str, *, yes: bool, effect: str = "sent") -> None:
-    """Ask the user to confirm, unless `yes` is true; end the command if the user declines."""
+async def confirm(question: str, effect: str = "sent") -> None:
+    """Ask the user to confirm; end the command if the user declines, or if there is no terminal to ask on."""
     import anyio
 
-    if yes:
-        return
+    if not is_interactive():
+        raise click.UsageError(f"there is no terminal to ask on: give --yes to confirm; nothing was {effect}")
     click.echo(f"{clean(question)} [y/N]: ", nl=False, err=True)
     # A terminal is readable once a line is complete. Until then a signal cancels the wait, as it does any other.
     await anyio.wait_readable(sys.stdin)
@@ -196,8 +165,6 @@ def status_of(error: FreightExchangeError) -> Status | None:
 def exit_status_of(body: Callable[[], object]) -> int:
     """Run `body`, report its errors on standard error and return the exit status. A bug is raised."""
     _prepare_streams()
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    signal.signal(signal.SIGTERM, _terminate)
     try:
         body()
         sys.stdout.flush()
@@ -208,7 +175,7 @@ def exit_status_of(body: Callable[[], object]) -> int:
             error.show()
         return error.exit_code
     except click.ClickException as error:
-        _report(error.format_message(), *_notes(error))
+        _report(error.format_message(), *getattr(error, "__notes__", ()))
         if error.exit_code == Status.NOT_PRINTED:
             _discard_stdout()
         return error.exit_code
@@ -222,42 +189,35 @@ def exit_status_of(body: Callable[[], object]) -> int:
             message = "there is no exchange at this URL"
         elif error.message.startswith("the certificate of "):
             advice = _IMPOSTOR
-        _report(message, *_notes(error), advice)
+        _report(message, *getattr(error, "__notes__", ()), advice)
         return status
     except (KeyboardInterrupt, click.Abort) as error:
-        # A second Ctrl-C during the report would print a traceback.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        end = error if isinstance(error, Interrupted) else Interrupted(signal.SIGINT)
-        if end.is_reported:
-            if is_interactive():
-                # The cursor is behind a prompt or an echoed `^C`.
-                warn("")
-            _report("interrupted")
-        return 128 + end.number
+        if is_interactive():
+            # The cursor is behind a prompt or an echoed `^C`.
+            warn("")
+        _report("interrupted")
+        return 128 + int(error.args[0] if error.args else signal.SIGINT)
     except OSError as error:
-        if error.errno not in _CLOSED and not is_output_full(error):
+        if error.errno not in _CLOSED and not _is_output_full(error):
             raise
         if error.errno not in _CLOSED:
             _report(f"the output cannot be written: {error.strerror}")
         _discard_stdout()
         return Status.PIPE_CLOSED if error.errno in _CLOSED else Status.STORE
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
     return Status.DONE
 
 
-def is_output_full(error: OSError) -> bool:
+def _is_output_full(error: OSError) -> bool:
     """Return whether standard output has no room left."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) and error.filename is None
 
 
-def _terminate(number: int, _: object) -> None:
-    raise Interrupted(number)
-
-
-def _notes(error: Any) -> Sequence[str]:
-    return getattr(error, "__notes__", ())
+def not_printed(error: OSError, *notes: str) -> Exception:
+    """Return the failure of a command that took effect and could not print its result, or another error as it is."""
+    if not _is_output_full(error):
+        return error
+    message = f"the command took effect, but its result could not be printed: {error.strerror}"
+    return Failure(message, Status.NOT_PRINTED, *notes)
 
 
 def _report(message: str, *details: str | None) -> None:

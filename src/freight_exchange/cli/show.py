@@ -1,4 +1,4 @@
-"""Output of commands: tables and records for people, JSON lines and CSV for programs, and progress on a terminal.
+"""Output of commands: tables and records for people, JSON lines and CSV for programs.
 
 `_TABLES` has the columns of each record, `_DETAILS` the lines of a single one, and `_LINES` the parts of an event.
 """
@@ -13,8 +13,8 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_args, get_type_hints
@@ -22,19 +22,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_
 import attrs
 import click
 
-from freight_exchange import cargo, to_dict
+from freight_exchange import cargo
 from freight_exchange.cargo import Per
-from freight_exchange.cli.run import Failure, Status, is_output_full, warn
-from freight_exchange.errors import ValidationError
+from freight_exchange.cli.run import confirm, not_printed, warn
+from freight_exchange.errors import BadRequestError, ValidationError
 from freight_exchange.models import Packaging, RequestType
 from freight_exchange.platform.text import clean
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Paginator
-    from freight_exchange.cargo import CargoWarning
-
-__all__ = ["Column", "Out", "collect", "counted", "csv_columns", "price_of", "progress", "text_of", "units_of",
-           "warnings_of"]  # fmt: skip
 
 T = TypeVar("T")
 
@@ -42,19 +38,18 @@ _TABLES: Final = {
     "RateRequest": "INDEX> STATUS/3 REF/8=ref_id TYPE/5 COMMODITY~ ORIGIN~/3 DESTINATION~/2 ARRIVAL/7=day UNITS/9"
     " M3>/6=volume KG>/1=kilograms INCOTERM/4=checked_incoterm CHARGEABLE>",
     "OfferRow": "REQUEST>=listing.index COMMODITY~/1=listing.commodity ORIGIN~/3=listing.origin"
-    " DESTINATION~/2=listing.destination OFFER>=offer.id AMOUNT>=offer.price STATUS TERMS~/4=offer.terms",
+    " DESTINATION~/2=listing.destination OFFER>=offer.id AMOUNT>=offer.price STATUS=row_status TERMS~/4=offer.terms",
     "Bid": "REQUEST>=index REF/5=ref_id COMMODITY~/2 ORIGIN~/4 DESTINATION~/3 OFFER>=price STATUS"
     " CONTACT~/1=contact_line",
     "Route": "INDEX> ORIGIN~/2 DESTINATION~/1 VESSEL~/3 VOYAGE/7=voyage_id CY_CUT-OFF/5=cy_cutoff"
     " CFS_CUT-OFF/6=cfs_cutoff DEPARTURE ARRIVAL/4 CARRIER>/8",
     "Carrier": "INDEX> NAME",
     "Currency": "INDEX> CODE NAME",
-    "ComparedOffer": "RANK> OFFER>=offer.id TOTAL> OFFERED>/3=own_price STATUS/4=offer.status OWN_TERMS~/1",
-    "DeadLetter": "EVENT> HANDLER~ REQUEST>/2 KIND/3 ATTEMPTS>/4 SINCE/5=utc_since ERROR~/1",
-    "Doubt": "REQUEST> KIND/6 OFFER>/7 REVISION>/2 AMOUNT> CURRENCY>/4 HANDLER~/5 SINCE/3=utc_since PARKED/1",
-    "Gap": "SINCE=utc_since UNTIL=utc_until",
-    "Quoted": "REQUEST>=request.index TYPE/2=request.type ORIGIN~/3=request.origin DESTINATION~/1=request.destination"
-    " AMOUNT>=total CHARGES~",
+    "ComparedOffer": "RANK> OFFER>=offer.id TOTAL> OFFERED>/3=own_price STATUS/4=offer.status FEES~/2=own_fees"
+    " OWN_TERMS~/1",
+    "DeadLetter": "EVENT> HANDLER~ REQUEST>/2 KIND/3 ATTEMPTS>/4 SINCE/5=seconds_since ERROR~/1",
+    "Doubt": "REQUEST> KIND/6 OFFER>/7 REVISION>/2 AMOUNT> CURRENCY>/4 HANDLER~/5 SINCE/3=seconds_since PARKED/1",
+    "Gap": "SINCE=seconds_since UNTIL=seconds_until",
 }
 """Columns of each record, as `TITLE>~/N=path`. `>` aligns to the right, and `~` wraps. On a narrow terminal, columns
 with a number are dropped, the highest first. The path is a field or a name of `_VALUES`; by default, the title."""
@@ -86,15 +81,16 @@ _LINES: Final = {
     "RequestEvent": "at kind_9 request.index request.ref_id request.type request.commodity request.places"
     " request.cubic_metres changes",
     "OfferEvent": "at kind_9 request=listing.index offer=offer.id offer.price listing.places offer.terms changes",
+    "Gap": "kind updates_may_be_missing_from=since to=until",
+    "Unreadable": "kind request=index error",
 }
 """Parts of the line of an event, as `path` or `name=path`."""
 
 _PART: Final = re.compile(r"([^>~/=]+)(>?)(~?)(?:/(\d+))?(?:=(\S+))?")
 _GAP: Final = 2
-_MIN_WRAPPED_WIDTH: Final = 16
+_MIN_WRAPPED: Final = 16
 _FORMULA: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # noqa: RUF001 - spreadsheets read the wide forms too
 _NUMERAL: Final = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
-_UNPRINTABLE: Final = re.compile(r"[^ -~]")
 
 
 class Column(NamedTuple):
@@ -129,74 +125,55 @@ def _reader(path: str) -> Callable[[Any, Out], object]:
 
 
 class Out:
-    """Output of one command.
+    """Output of one command: JSON, CSV, or tables and records for people.
 
-    Args:
-        format: The format; `None` prints tables and records for people.
-        per: What the weight of a request is read as.
+    `per` is how weights are read; with `yes`, no question is asked.
     """
 
-    def __init__(self, format: Literal["json", "csv"] | None = None, per: Per = "unit") -> None:
+    def __init__(self, format: Literal["json", "csv"] | None = None, per: Per = "unit", *, yes: bool = False) -> None:
         self.format = format
         self.per: Per = per
+        self.yes = yes
         self.codes: Mapping[int, str] = {}
 
     async def read_codes(self, exchange: FreightExchange) -> None:
-        """Read the codes of currencies, which amounts are shown with."""
-        self.codes = {one.index: one.code async for one in exchange.currencies.list() if one.code}
+        """Read the codes of currencies, which amounts are shown with; without them, their indexes are shown."""
+        try:
+            self.codes = {one.index: one.code async for one in exchange.currencies.list() if one.code}
+        except BadRequestError as error:
+            warn(f"The codes of currencies cannot be read, so their indexes are shown: {text_of(error)}")
 
-    async def listing(
-        self,
-        listing: Paginator[T],
-        empty: str = "",
-        columns: Sequence[str] = (),
-        *,
-        limit: int | None = None,
-        is_included: Callable[[T], bool] = lambda _: True,
-    ) -> list[T]:
-        """Print a listing, for programs as the records arrive; return the printed records.
+    async def confirm(self, question: str, draft: object = None) -> None:
+        """Show what is about to be sent, and ask the user to confirm, unless `--yes` was given."""
+        if not self.yes:
+            if draft is not None:
+                self.details(draft, err=True)
+            await confirm(question)
 
-        Args:
-            listing: The listing.
-            empty: The message for an empty table.
-            columns: The columns of CSV.
-            limit: The maximum number of records.
-            is_included: The filter.
-        """
-        show = self._printer(columns)
-        records = await collect(listing, limit=limit, is_included=is_included, on_record=show)
-        if show is None:
+    async def listing(self, listing: Paginator[T], empty: str, columns: Sequence[str] = (), **selection: Any) -> None:
+        """Print a listing, for programs as the records arrive; `columns` are those of CSV."""
+        records = await collect(listing, on_record=self._printer(columns), **selection)
+        if not self.format:
             self.table(records, empty)
-        return records
 
     def records(self, records: Sequence[Any], empty: str, columns: Sequence[str]) -> None:
         """Print records in the format of a listing."""
-        if (show := self._printer(columns)) is None:
+        show = self._printer(columns)
+        for record in records:
+            show(record)
+        if not self.format:
             self.table(records, empty)
-        else:
-            for record in records:
-                show(record)
 
-    def _printer(self, columns: Sequence[str]) -> Callable[[object], None] | None:
-        """Print the header of CSV; return the function that prints a record, or `None` for a table."""
+    def _printer(self, columns: Sequence[str]) -> Callable[[object], None]:
+        """Print the header of CSV; return the function that prints a record, which is none for a table."""
         if self.format == "csv":
             self.csv_header(columns)
             return lambda record: self.csv_row([_find(self.plain(record), column) for column in columns])
-        return self.json if self.format == "json" else None
+        return self.json if self.format else lambda _: None
 
     def json(self, value: object) -> None:
-        """Print a value as one line of JSON, safe for a terminal."""
-        is_ascii = not (sys.stdout.encoding or "").lower().startswith("utf")
-
-        def escape(match: re.Match[str]) -> str:
-            character = match[0]
-            if character.isprintable() and not is_ascii:
-                return character
-            units = character.encode("utf-16-be", "surrogatepass").hex()
-            return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
-
-        text = json.dumps(self.plain(value), ensure_ascii=False, separators=(",", ":"))
-        click.echo(_UNPRINTABLE.sub(escape, text))
+        """Print a value as one line of JSON, in ASCII, which is safe for a terminal."""
+        click.echo(json.dumps(value, default=self.plain, separators=(",", ":")))
 
     def csv_header(self, columns: Sequence[str]) -> None:
         """Print the first line of CSV. A file begins with a byte order mark, by which Excel reads its umlauts."""
@@ -219,17 +196,17 @@ class Out:
             else:
                 click.echo(sentence)
         except OSError as error:
-            if not is_output_full(error):
-                raise
-            message = f"the command took effect, but its result could not be printed: {error.strerror}"
-            raise Failure(message, Status.NOT_PRINTED) from None
+            raise not_printed(error) from None
 
     def record(self, record: object) -> None:
-        """Print one record."""
+        """Print one record, and the offers on it."""
         if self.format == "json":
             self.json(record)
-        else:
-            self.details(record)
+            return
+        self.details(record)
+        for offer in getattr(record, "offers", ()):
+            click.echo()
+            self.details(offer)
 
     def details(self, record: object, *, err: bool = False, **further: object) -> None:
         """Print the fields of a record that have a value, one on a line, and further ones."""
@@ -250,82 +227,79 @@ class Out:
         for name, text in shown:
             (warn if err else click.echo)(f"{name}{' ' * (width - cell_len(name))}  {text}")
 
-    def line(self, event: Any) -> str:
-        """Format an event as a line."""
-        if event.kind == "gap":
-            return (
-                f"no watch from {text_of(event.since)} to {text_of(event.until)}: updates of that time may be missing"
-            )
-        if event.kind == "unreadable":
-            return f"request {text_of(event.index)} cannot be read: {text_of(event.error)}"
-        fields = " ".join(["kind", *(f"{field.name}={field.name}" for field in attrs.fields(type(event)))])
+    def event(self, event: Any) -> None:
+        """Print an event, as one line."""
+        if self.format:
+            self.json(event)
+            return
         parts = []
-        for part in _LINES.get(type(event).__name__, fields).split():
+        for part in _LINES[type(event).__name__].split():
             name, _, path = part.rpartition("=")
             if text := text_of(_reader(path)(event, self)):
-                parts.append(f"{name} {text}" if name else text)
-        return "  ".join(parts)
+                parts.append(f"{name.replace('_', ' ')} {text}" if name else text)
+        click.echo("  ".join(parts))
 
-    def table(self, records: Sequence[Any], empty: str, further: Sequence[Column] = (), **titles: str) -> None:
+    def table(self, records: Sequence[Any], empty: str) -> None:
         """Print a table of the records, or `empty` on standard error if there are none.
 
-        `further` columns stand before the last two; `titles` replaces titles.
+        A terminal that is too narrow drops columns.
         """
         if not records:
             warn(empty)
             return
         from rich.cells import cell_len
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
 
         columns = _columns_of(_TABLES[type(records[0]).__name__])
-        columns = [one._replace(title=titles.get(one.title, one.title)) for one in columns]
-        columns[-2:-2] = further
-        rows = [[text_of(column.value(record, self)) for column in columns] for record in records]
-        widths = [max(map(cell_len, cells)) for cells in zip([one.title for one in columns], *rows, strict=True)]
-        if sys.stdout.isatty():
-            _print_to_terminal(columns, rows, widths)
-            return
-        for row in [[one.title for one in columns], *rows]:
-            padded = []
-            for cell, width, column in zip(row, widths, columns, strict=True):
-                padding = " " * (width - cell_len(cell))
-                padded.append(padding + cell if column.is_right else cell + padding)
-            click.echo((" " * _GAP).join(padded).rstrip())
+        cells = {column: [text_of(column.value(record, self)) for record in records] for column in columns}
+        widths = {column: max(map(cell_len, [column.title, *cells[column]])) for column in columns}
+        console = Console(width=None if sys.stdout.isatty() else sum(widths.values()) + _GAP * len(columns))
+        shown, droppable = [*columns], sorted(columns, key=lambda column: column.drop_order)
+
+        def room() -> int:
+            least = [min(widths[one], max(_MIN_WRAPPED, len(one.title))) if one.wraps else widths[one] for one in shown]
+            return console.width - sum(least) - _GAP * (len(shown) - 1)
+
+        while room() < 0 and droppable[-1].drop_order:
+            shown.remove(droppable.pop())
+        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+        for column in shown:
+            justify: Literal["right", "left"] = "right" if column.is_right else "left"
+            # A number is folded rather than cut: that would make another number of it.
+            no_wrap = column.is_right and room() >= 0
+            table.add_column(Text(column.title), justify=justify, no_wrap=no_wrap, overflow="fold")
+        for row in zip(*(cells[column] for column in shown), strict=True):
+            # `Text`, since a string would be read as markup: a commodity may be called [bold].
+            table.add_row(*map(Text, row))
+        with console.capture() as capture:
+            console.print(table)
+        for line in capture.get().splitlines():
+            click.echo(line.rstrip())
+        if dropped := [column.title for column in columns if column not in shown]:
+            warn(f"The terminal has no room for {', '.join(dropped)}.")
 
     def plain(self, value: Any) -> Any:
-        """Convert a value to JSON types: a record as `freight_exchange.to_dict` does, others by the same rules."""
+        """Return the dictionary of a record as `freight_exchange.to_dict` does, or the JSON form of another value."""
+        from freight_exchange import to_dict
+
         match value:
-            case None | bool() | int() | float():
-                return value
-            case str() | Decimal():
+            case None:
+                return None
+            case Decimal():
                 return str(value)
             case datetime():
                 return value.isoformat()
             case Mapping():
-                return {str(key): self.plain(item) for key, item in value.items()}
-            case list() | tuple():
-                return [self.plain(item) for item in value]
-        kind = type(value)
-        try:
-            plain: dict[str, Any] = to_dict(value)
-        except ValidationError:
-            return {field.name: self.plain(getattr(value, field.name)) for field in attrs.fields(kind)}
-        if kind.__name__ == "RateRequest":
-            return plain | self._computed(value)
-        if kind.__name__ == "RequestEvent":
-            requests = {name: getattr(value, name) for name in ("request", "previous")}
-            return plain | self.plain({name: one for name, one in requests.items() if one is not None})
-        return plain | ({"kind": value.kind} if hasattr(kind, "kind") else {})
-
-    def _computed(self, request: Any) -> dict[str, Any]:
-        """Return values computed from the fields of a request."""
-        weight, quantity = _gross_weight(request, self), _quantity(request, self)
-        return {
-            "volume": self.plain(request.volume),
-            "weight_per": self.per,
-            "gross_weight": None if weight is None else self.plain(weight.kilograms),
-            "chargeable": quantity and dict(zip(("amount", "unit", "by"), map(str, quantity), strict=True)),
-            "doubts": [attrs.asdict(warning) for warning in warnings_of(request, self.per)],
-        }
+                return dict(value)
+        kind = type(value).__name__
+        plain = to_dict(value)
+        if kind == "RateRequest":
+            return plain | measured(value, self.per)
+        if kind == "RequestEvent":
+            plain |= {name: one for name in ("request", "previous") if (one := getattr(value, name)) is not None}
+        return plain | ({"kind": value.kind} if hasattr(type(value), "kind") else {})
 
 
 def counted(number: int, noun: str) -> str:
@@ -344,8 +318,6 @@ def text_of(value: object) -> str:
             return f"{value:f}"
         case datetime():
             return f"{value:%Y-%m-%d %H:%M}" + ("" if value.tzinfo is None else f" {clean(str(value.tzname()))}")
-        case date():
-            return value.isoformat()
         case _:
             return clean(str(value))
 
@@ -358,77 +330,20 @@ async def collect(
     *,
     limit: int | None = None,
     is_included: Callable[[T], bool] = lambda _: True,
-    on_record: Callable[[T], None] | None = None,
+    on_record: Callable[[T], None] = lambda _: None,
 ) -> list[T]:
-    """Read the records of a listing, with progress; call `on_record` with each as soon as it arrives."""
+    """Read the records of a listing; call `on_record` with each as soon as it arrives."""
     records: list[T] = []
-    pages = listing.pages()
-    with progress("records read:") as advance:
-        try:
-            async for page in pages:
-                room = None if limit is None else limit - len(records)
-                included = [record for record in page if is_included(record)][:room]
-                records += included
-                advance(len(page))
-                if on_record is not None:
-                    for record in included:
-                        on_record(record)
-                if len(records) == limit:
-                    break
-        finally:
-            await pages.aclose()
+    async with contextlib.aclosing(listing.pages()) as pages:
+        async for page in pages:
+            room = None if limit is None else limit - len(records)
+            included = [record for record in page if is_included(record)][:room]
+            records += included
+            for record in included:
+                on_record(record)
+            if len(records) == limit:
+                break
     return records
-
-
-@contextlib.contextmanager
-def progress(description: str) -> Iterator[Callable[[int], None]]:
-    """Show a transient counter on a terminal; yield the function that advances it."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(description, total=None)
-        yield lambda count: bar.update(task, advance=count)
-
-
-def _print_to_terminal(columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console()
-    least = [
-        min(width, max(_MIN_WRAPPED_WIDTH, len(column.title))) if column.wraps else width
-        for column, width in zip(columns, widths, strict=True)
-    ]
-
-    def fits(places: Collection[int]) -> bool:
-        return sum(least[place] + _GAP for place in places) - _GAP <= console.width
-
-    visible = {place for place, column in enumerate(columns) if not column.drop_order}
-    for place in sorted(range(len(columns)), key=lambda place: columns[place].drop_order):
-        if fits({*visible, place}):
-            visible.add(place)
-    shown = [(place, columns[place]) for place in sorted(visible)]
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for _, column in shown:
-        # Texts wrap. A number stays on its line, but is never cut: that would make another number of it.
-        table.add_column(
-            Text(column.title),
-            justify="right" if column.is_right else "left",
-            no_wrap=column.is_right and fits(visible),
-            overflow="fold",
-        )
-    for row in rows:
-        # `Text`, since a string would be read as markup: a commodity may be called [bold].
-        table.add_row(*(Text(row[place]) for place, _ in shown))
-    console.print(table)
-    if dropped := [column.title for place, column in enumerate(columns) if place not in visible]:
-        warn(f"The terminal has no room for {', '.join(dropped)}.")
 
 
 # CSV
@@ -464,31 +379,39 @@ def _cell(value: object) -> str:
 # Values that are computed from a record
 
 
-def _gross_weight(freight: Any, out: Out) -> cargo.GrossWeight | None:
+def measured(freight: Any, per: Per) -> dict[str, Any]:
+    """Return the values that JSON has besides the fields of a request; `None` for one that a missing measure prevents.
+
+    The doubts are about the weight for the volume, and about the Incoterm for the mode of transport.
+    """
+    gross, chargeable, doubts = None, None, [cargo.incoterm_warning(freight.incoterm, freight.type)]
     with contextlib.suppress(ValidationError):
-        return cargo.gross_weight(freight, per=out.per)
-    return None
-
-
-def _quantity(freight: Any, out: Out) -> tuple[Decimal, str, str] | None:
-    """Return the chargeable quantity, its unit and the measure that decides, or `None` if a measure is missing."""
+        gross = cargo.gross_weight(freight, per=per)
+        doubts.insert(0, gross.warning)
     with contextlib.suppress(ValidationError):
         if freight.type == RequestType.SHIPPING:
-            tons = cargo.revenue_tons(freight, per=out.per)
-            return tons.tons, "W/M", tons.basis
-        if freight.type in (RequestType.AIR_FREIGHT, RequestType.TRUCKING):
+            tons = cargo.revenue_tons(freight, per=per)
+            chargeable = {"amount": f"{tons.tons}", "unit": "W/M", "by": tons.basis}
+        elif freight.type in (RequestType.AIR_FREIGHT, RequestType.TRUCKING):
             is_air = freight.type == RequestType.AIR_FREIGHT
-            weight = (cargo.air_chargeable_weight if is_air else cargo.road_chargeable_weight)(freight, per=out.per)
-            return weight.kilograms, "kg", weight.basis
-    return None
-
-
-def warnings_of(freight: Any, per: Per) -> list[CargoWarning]:
-    """Check the weight against the volume, and the Incoterm against the mode of transport."""
-    weight = _gross_weight(freight, Out(per=per))
-    found = [None if weight is None else weight.warning, cargo.incoterm_warning(freight.incoterm, freight.type)]
+            weight = (cargo.air_chargeable_weight if is_air else cargo.road_chargeable_weight)(freight, per=per)
+            chargeable = {"amount": f"{weight.kilograms}", "unit": "kg", "by": weight.basis}
     reading = f"if it is that of {'one unit' if per == 'unit' else 'all units'}"
-    return [attrs.evolve(one, message=one.message.replace(f'with per="{per}"', reading)) for one in found if one]
+    messages = {one.field: one.message.replace(f'with per="{per}"', reading) for one in doubts if one}
+    return {
+        "volume": freight.volume,
+        "weight_per": per,
+        "gross_weight": gross and gross.kilograms,
+        "chargeable": chargeable,
+        "doubts": [{"field": field, "message": message} for field, message in messages.items()],
+    }
+
+
+def warn_of_doubts(freight: Any, per: Per, place: str = "") -> None:
+    """Print the doubts about a request or draft to standard error."""
+    for doubt in measured(freight, per)["doubts"]:
+        text = text_of(f"{place}check the {doubt['field']}: {doubt['message']}")
+        warn(text[:1].upper() + text[1:] if not place else text)
 
 
 def units_of(freight: Any) -> str:
@@ -520,57 +443,49 @@ def _stated_weight(freight: Any, out: Out) -> str | None:
     return freight.weight and f"{freight.weight:f} {unit}, read as {reading}"
 
 
-def _weight(form: str) -> Callable[[Any, Out], str | None]:
-    def read(freight: Any, out: Out) -> str | None:
-        weight = _gross_weight(freight, out)
-        return None if weight is None else form.format(f"{weight.kilograms:f}", mark="?" if weight.warning else "")
-
-    return read
+def _gross(freight: Any, out: Out) -> str | None:
+    weight = measured(freight, out.per)["gross_weight"]
+    return weight and f"{weight:f} kg"
 
 
-def _chargeable(form: str) -> Callable[[Any, Out], str | None]:
-    def read(freight: Any, out: Out) -> str | None:
-        quantity = _quantity(freight, out)
-        return quantity and form.format(f"{quantity[0]:f}", *quantity[1:])
-
-    return read
+def _chargeable(freight: Any, out: Out) -> str | None:
+    quantity = measured(freight, out.per)["chargeable"]
+    return quantity and "{amount} {unit} by {by}".format(**quantity)
 
 
-def _incoterm(request: Any, out: Out) -> str:
-    return f"{request.incoterm or ''}{'?' if cargo.incoterm_warning(request.incoterm, request.type) else ''}"
+def _marked(freight: Any, out: Out, field: str, text: str | None) -> str | None:
+    is_doubtful = any(doubt["field"] == field for doubt in measured(freight, out.per)["doubts"])
+    return f"{text}?" if text and is_doubtful else text
 
 
-def _contact_line(bid: Any, out: Out) -> str | None:
-    parts = bid.contact and (bid.contact.name, bid.contact.email and f"<{bid.contact.email}>")
-    return parts and " ".join(filter(None, parts))
-
-
-def _utc(name: str) -> Callable[[Any, Out], str]:
-    return lambda record, _: f"{getattr(record, name):%Y-%m-%d %H:%M:%S} UTC"
+def _joined(*parts: str | None) -> str:
+    return " ".join(filter(None, parts))
 
 
 _VALUES: Final[Mapping[str, Callable[[Any, Out], object]]] = {
     "at": lambda event, _: f"{event.observed_between[1].astimezone():%H:%M:%S}",
     "changes": lambda event, _: f"changed: {', '.join(event.changed)}" if event.changed else None,
-    "chargeable": _chargeable("{} {}"),
-    "chargeable_by": _chargeable("{} {} by {}"),
-    "checked_incoterm": _incoterm,
-    "contact_line": _contact_line,
+    "chargeable": lambda freight, out: (_chargeable(freight, out) or "").partition(" by ")[0],
+    "chargeable_by": _chargeable,
+    "checked_incoterm": lambda request, out: _marked(request, out, "incoterm", request.incoterm),
+    "contact_line": lambda bid, _: bid.contact and _joined(bid.contact.name, f"<{bid.contact.email}>"),
     "cubic_metres": lambda freight, _: freight.volume and f"{freight.volume:f} m3",
     "day": lambda request, _: request.need_date and request.need_date.date(),
     "each": _each,
-    "full_name": lambda user, _: " ".join(filter(None, (user.first_name, user.middle_name, user.last_name))),
-    "gross": _weight("{} kg"),
-    "kilograms": _weight("{}{mark}"),
+    "full_name": lambda user, _: _joined(user.first_name, user.middle_name, user.last_name),
+    "gross": _gross,
+    "kilograms": lambda freight, out: _marked(freight, out, "weight", (_gross(freight, out) or "").removesuffix(" kg")),
     "kind_9": lambda event, _: (getattr(event, "answer", None) or event.kind).ljust(9),
     "offer_status": lambda bid, _: (bid.offer or bid).status,
+    "own_fees": lambda compared, _: ", ".join(f"{name} {fee:.2f}" for name, fee in compared.fees.items()),
     "own_terms": lambda compared, _: "; ".join(compared.own_terms),
     "own_price": lambda compared, _: f"{compared.offer.amount} {compared.currency}",
     "places": lambda freight, _: f"{text_of(freight.origin)} to {text_of(freight.destination)}",
     "price": price_of,
+    "row_status": lambda row, _: row.offer.status if row.offer else "no offer yet",
+    "seconds_since": lambda record, _: f"{record.since:%Y-%m-%d %H:%M:%S} UTC",
+    "seconds_until": lambda record, _: f"{record.until:%Y-%m-%d %H:%M:%S} UTC",
     "stated_weight": _stated_weight,
-    "total": lambda record, _: f"{record.total:.2f}" if isinstance(record.total, Decimal) else record.total,
+    "total": lambda compared, _: f"{compared.total:.2f}",
     "units": lambda freight, _: units_of(freight),
-    "utc_since": _utc("since"),
-    "utc_until": _utc("until"),
 }

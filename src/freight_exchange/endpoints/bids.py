@@ -11,8 +11,7 @@ from freight_exchange.endpoints.reference import Currencies, index_of_currency
 from freight_exchange.endpoints.service import Listed, Service, index_of
 from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, SubmitOffer
 from freight_exchange.paging import Paginator
-
-__all__ = ["Bids"]
+from freight_exchange.wire import encoder
 
 _LIST = Listed("bids.list", "GET", "quote/bid", wire.BIDS)
 
@@ -40,7 +39,7 @@ class Bids:
             type: `active`, `sel` (selected), `nsel` (not selected) or `offers`; default: the service's own choice.
             page_size, window, sweep: As `Paginator` has them.
         """
-        word = None if type is None else validation.enum_member(type, BidsType, "type")
+        word = None if type is None else validation.member_of(BidsType)(type, "type")
         listed = _LIST._replace(parameters=wire.encode_list_parameters(type=word))
         return self._service.listing(listed, page_size, window, sweep)
 
@@ -56,11 +55,9 @@ class Bids:
         """Submit an offer on a request (service document, 4.10). It is sent at most once.
 
         Args:
-            request: The request or its index.
             amount: The total, more than 0: a `Decimal`, an `int`, a numeric string, or a `float`, read as it prints.
             currency: The currency, its index, or its three-letter code, resolved through the service's own list.
             rates: Amounts by fee name. Their sum need not be the total.
-            terms: Terms and conditions.
 
         Raises:
             ValidationError: An argument is invalid; nothing was sent.
@@ -73,12 +70,6 @@ class Bids:
         words = None if terms is None else validation.text(terms, "terms", allow_empty=True)
         started = anyio.current_time()
         write = SubmitOffer(index, total, await index_of_currency(self._currencies, currency), fees, words)
-        conventions = self._service.conventions
-        return await self._service.write(
-            "POST",
-            conventions.addresses["submit"],
-            wire.encode_offer(write, conventions.currency_field),
-            lambda data: wire.decode_one(data, wire.BID),
-            write,
-            started=started,
-        )
+        body = encoder.encode_offer(write, self._service.conventions.currency_field)
+        address = self._service.conventions.addresses["submit"]
+        return await self._service.write(write, "POST", address, body, wire.decode_one, wire.BID, started=started)

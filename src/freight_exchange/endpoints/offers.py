@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from freight_exchange import validation, wire
 from freight_exchange.endpoints.service import Listed, Service, index_of
 from freight_exchange.models import Listing, Offer, OffersType, Respond
 from freight_exchange.paging import Paginator
+from freight_exchange.wire import encoder
 
-__all__ = ["SEARCH_ALL", "Offers"]
-
-T = TypeVar("T")
+R = TypeVar("R")
+Kind: TypeAlias = wire.Kind[Listing]
 
 _LIST = Listed("offers.list", "GET", "quote/offer", wire.OFFERS)
 _SEARCH = Listed("offers.search", "POST", "quote/getoffers", wire.OFFERS)
@@ -54,7 +53,7 @@ class Offers:
             type: `all`; `offers`: with an offer; `sel`: with a selected offer; `nsel`: without a selected offer.
             page_size, window, sweep: As `Paginator` has them.
         """
-        word = validation.enum_member(type, OffersType, "type")
+        word = validation.member_of(OffersType)(type, "type")
         listed = _SEARCH._replace(parameters=wire.encode_list_parameters(type=word))
         return self._service.listing(listed, page_size, window, sweep)
 
@@ -68,31 +67,18 @@ class Offers:
             OutcomeUnknownError: The offer may or may not have been accepted; `reconcile()` finds out.
             BadRequestError: The service found the approval invalid.
         """
-        return await self._respond(offer, True, lambda data: wire.decode_one(data, wire.OFFERS))
+        return await self._respond(offer, True, wire.decode_one)
 
     async def decline(self, offer: Offer | int) -> Listing | None:
-        """Decline an offer, given as the record or its id (service document, 4.8).
+        """Decline an offer, as `approve` accepts one (service document, 4.8).
 
-        Returns the listing in the reply, or `None` if the reply has none, since the document does not show the reply to
-        a decline (section 3).
-
-        Raises:
-            ValidationError: `offer` has no identifier, or it is not a positive integer; nothing was sent.
-            OutcomeUnknownError: The offer may or may not have been declined; `reconcile()` finds out.
-            BadRequestError: The service found the decline invalid.
+        The document does not show the reply (section 3): the result is `None` if it has no listing.
         """
-        return await self._respond(offer, False, partial(wire.decode_optional, kind=wire.OFFERS), optional=True)
+        return await self._respond(offer, False, wire.decode_optional)
 
-    async def _respond(
-        self, offer: Offer | int, approved: bool, decode: Callable[[object], T], *, optional: bool = False
-    ) -> T:
-        identifier = index_of(offer, "offer", Offer)
-        write = Respond(identifier, approved, offer.request if isinstance(offer, Offer) else None)
-        return await self._service.write(
-            "POST",
-            self._service.conventions.addresses["approve"],
-            wire.encode_response(write.offer, write.approved),
-            decode,
-            write,
-            optional=optional,
-        )
+    async def _respond(self, offer: Offer | int, approved: bool, decode: Callable[[object, Kind], R]) -> R:
+        request = offer.request if isinstance(offer, Offer) else None
+        write = Respond(index_of(offer, "offer", Offer), approved, request)
+        body = encoder.encode_response(write.offer, write.approved)
+        address = self._service.conventions.addresses["approve"]
+        return await self._service.write(write, "POST", address, body, decode, wire.OFFERS)

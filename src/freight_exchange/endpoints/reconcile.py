@@ -1,11 +1,8 @@
 """Reconciliation: find out by reading whether a write took effect. It never sends a write.
 
-Each kind of write has a function that draws a conclusion from the records of one reading. `_settle` repeats the
-readings: presence is proof at once, and all else counts only if complete readings at the start and at the end of the
-settle time agree.
-
-Conclusions are cautious. Servers round amounts, return total weights, omit fields, replace an earlier offer with a
-later one, and list a selected offer alone. If a reply has two explanations, the result is a doubt.
+Each kind of write has a function that draws a conclusion from the records of one reading, and `_settle` repeats the
+readings. Servers round amounts, return total weights, omit fields, replace an earlier offer with a later one, and list
+a selected offer alone: if a reply has two explanations, the result is a doubt.
 """
 
 from __future__ import annotations
@@ -13,9 +10,10 @@ from __future__ import annotations
 import copy
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
@@ -62,8 +60,6 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.routes import Routes
     from freight_exchange.paging import Paginator
 
-__all__ = ["Readings", "reconcile", "time_limit"]
-
 T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange.reconcile")
@@ -80,15 +76,8 @@ _MIN_PAUSE: Final = 0.001
 """Shortest pause in seconds. Without a pause, a clock that moves only while tasks sleep would never move."""
 
 
-def time_limit(settle: float) -> float:
-    """Return the seconds after which a reconciliation whose readings fail gives up."""
-    return 4 * settle + 60
-
-
 @attrs.define(eq=False)
 class _Shared:
-    """Readings of one listing, one at a time."""
-
     lock: anyio.Lock = attrs.Factory(anyio.Lock)
     begun: int = 0
     number: int = 0
@@ -115,9 +104,9 @@ class Readings:
         async with shared.lock:
             if shared.number <= came:
                 shared.begun += 1
-                number, pages = shared.begun, aiter(listing)
+                number, pages = shared.begun, listing.pages()
                 try:
-                    records = [record async for record in pages]
+                    records = [record async for page in pages for record in page]
                     shared.result = records, pages.is_complete
                 except FreightExchangeError as error:
                     shared.result = error
@@ -128,7 +117,6 @@ class Readings:
             return shared.result
 
     def last(self, key: Hashable) -> Sequence[Any]:
-        """Return the records of the last reading of a listing."""
         shared = self._by_key.get(key)
         return () if shared is None or isinstance(shared.result, FreightExchangeError) else shared.result[0]
 
@@ -151,33 +139,30 @@ async def reconcile(
     """
     if not isinstance(settle, timedelta) or settle < timedelta(0):
         raise ValidationError("settle must be a timedelta that is not negative", field="settle")
+    before = _checked(type(write), baseline)
+    known = frozenset(record.index for record in before or ())
 
-    checked = _checked(_BASELINES[type(write)], baseline) if type(write) in _BASELINES else None
-    indexes = frozenset(getattr(record, "index", None) for record in checked or ())
-
-    def read_of(
-        name: str, listing: Callable[..., Paginator[T]], conclude: Conclude[T], *, by_state: bool = False
-    ) -> Read:
+    def read_of(listing: Callable[..., Paginator[T]], conclude: Conclude[T], *, by_state: bool = False) -> Read:
         async def read(complete: bool) -> Reconciliation:
-            records, is_complete = await readings.read((name, None, complete), listing(sweep=complete))
+            pages = listing(sweep=complete)
+            records, is_complete = await readings.read((pages.name, None, complete), pages)
             return _cautious(conclude(joined(records)), is_complete or by_state or not complete)
 
         return read
 
     match write:
         case SubmitOffer():
-            read = _read_of_bids(bids, readings, write, checked)
+            read = _read_of_bids(bids, readings, write, before)
         case Publish():
-            read = read_of("offers", offers.list, publication(write.draft, indexes))
+            read = read_of(offers.list, partial(_publication, write.draft, known))
         case Respond():
             # The offer shows its state: an approval is not concluded from what is absent.
-            read = read_of("offers", offers.list, answer(write), by_state=write.approved)
+            read = read_of(offers.list, partial(_answer, write), by_state=write.approved)
         case CreateRoute():
-            read = read_of("routes", routes.list, created_route(write.draft, indexes))
+            read = read_of(routes.list, partial(_created_route, write.draft, known))
         case UpdateRoute(route=route):
-            known = [*(checked or ()), *([] if write.before is None else [write.before])]
-            before = next((one for one in known if one.index == route.index), None)
-            read = read_of("routes", routes.list, updated_route(route, before), by_state=True)
+            old = next((one for one in before or () if one.index == route.index), write.before)
+            read = read_of(routes.list, partial(_updated_route, route, old), by_state=True)
         case _:
             return StillUnknown()
     if has_settled is None:
@@ -194,7 +179,7 @@ async def _settle(read: Read, settle: float) -> Reconciliation:
     A result other than `Applied` must last for the settle time, since the service may still show the time before the
     write. Between the two complete readings there are single passes, from which absence does not follow.
     """
-    ends_at = anyio.current_time() + time_limit(settle)
+    ends_at = anyio.current_time() + 4 * settle + 60
     agreed: type[Reconciliation] | None = None
     until, pause = 0.0, _FIRST_PAUSE
     doubt = StillUnknown()
@@ -235,18 +220,12 @@ def _cautious(found: Reconciliation, is_complete: bool) -> Reconciliation:
     return found if is_complete or not isinstance(found, NotApplied | _Gone) else StillUnknown()
 
 
-_BASELINES: Final[Mapping[type, type]] = {
-    SubmitOffer: Bid, Publish: Listing, Respond: Listing, CreateRoute: Route, UpdateRoute: Route,
-}  # fmt: skip
-
-
-def _checked(kind: type, baseline: Sequence[object] | None) -> list[Any] | None:
+def _checked(write: type, baseline: Sequence[object] | None) -> list[Any] | None:
     """Check that a baseline consists of records of the write's listing, as other indexes mean nothing here."""
-    if baseline is None:
-        return None
+    kind = {SubmitOffer: Bid, CreateRoute: Route, UpdateRoute: Route}.get(write, Listing)
     # An iterator would be empty at the second reading.
-    if isinstance(baseline, Sequence) and all(isinstance(record, kind) for record in baseline):
-        return [*baseline]
+    if baseline is None or (isinstance(baseline, Sequence) and all(isinstance(one, kind) for one in baseline)):
+        return None if baseline is None else [*baseline]
     raise ConfigurationError(f"the baseline of this write is a sequence of {kind.__name__}s, not of other records")
 
 
@@ -260,7 +239,6 @@ _COARSEST_ROUNDING: Final = Decimal(1)
 
 def _read_of_bids(bids: Bids, readings: Readings, write: SubmitOffer, baseline: list[Bid] | None) -> Read:
     """Make a function that reads the views of the bids until one shows the offer, or leaves a doubt."""
-    conclude = submitted_offer(write, baseline)
     served: set[BidsType | None] = set()
 
     async def read(complete: bool) -> Reconciliation:
@@ -276,7 +254,8 @@ def _read_of_bids(bids: Bids, readings: Readings, write: SubmitOffer, baseline: 
                 continue
             served.add(view)
             # A baseline is from the plain listing: a bid that only another view shows may be older.
-            found = conclude(listed, is_counted=is_complete, may_be_older=view is not None and baseline is not None)
+            may_be_older = view is not None and baseline is not None
+            found = _submitted_offer(write, baseline or (), listed, is_complete, may_be_older)
             if not isinstance(found, NotApplied):
                 return found
             is_proof = is_proof and is_complete
@@ -285,10 +264,16 @@ def _read_of_bids(bids: Bids, readings: Readings, write: SubmitOffer, baseline: 
     return read
 
 
-def submitted_offer(write: SubmitOffer, baseline: list[Bid] | None) -> Callable[..., Reconciliation[Bid]]:
-    """Look for one more bid of the account on the request with this price and currency."""
-    before = Counter(_terms(bid) for bid in baseline or () if bid.index == write.request)
+def _submitted_offer(
+    write: SubmitOffer, baseline: Sequence[Bid], bids: list[Bid], is_counted: bool, may_be_older: bool
+) -> Reconciliation[Bid]:
+    before = Counter((bid.amount, bid.currency) for bid in baseline if bid.index == write.request)
+    here = [(bid, (bid.amount, bid.currency)) for bid in bids if bid.index == write.request]
+    now = Counter(terms for _, terms in here)
     wanted = write.amount, write.currency
+    # A row that moves appears twice in a reading that is not complete.
+    if now[wanted] > before[wanted] and not may_be_older and (is_counted or not before[wanted]):
+        return Applied([bid for bid, terms in here if terms == wanted][-1])
 
     def may_be_it(bid: Bid) -> bool:
         """Return whether the bid may be the offer, which replaced an equal earlier bid."""
@@ -296,20 +281,8 @@ def submitted_offer(write: SubmitOffer, baseline: list[Bid] | None) -> Callable[
             return False
         return bid.amount is None or EXACT.subtract(bid.amount, write.amount).copy_abs() <= _COARSEST_ROUNDING
 
-    def conclude(bids: list[Bid], *, is_counted: bool, may_be_older: bool) -> Reconciliation[Bid]:
-        here = [bid for bid in bids if bid.index == write.request]
-        now = Counter(map(_terms, here))
-        # A row that moves appears twice in a reading that is not complete.
-        if now[wanted] > before[wanted] and not may_be_older and (is_counted or not before[wanted]):
-            return Applied([bid for bid in here if _terms(bid) == wanted][-1])
-        doubtful = [bid for bid in here if now[_terms(bid)] > before[_terms(bid)] or may_be_it(bid)]
-        return StillUnknown(tuple(dict.fromkeys(doubtful))) if doubtful else NotApplied()
-
-    return conclude
-
-
-def _terms(bid: Bid) -> tuple[object, object]:
-    return bid.amount, bid.currency
+    doubtful = [bid for bid, terms in here if now[terms] > before[terms] or may_be_it(bid)]
+    return StillUnknown(tuple(dict.fromkeys(doubtful))) if doubtful else NotApplied()
 
 
 # Publications
@@ -318,43 +291,29 @@ _COARSEST_VOLUME: Final = Decimal("0.15")
 """Largest relative change of a volume by a server that rounds dimensions."""
 
 
-def publication(draft: RateRequestDraft, before: frozenset[object]) -> Conclude[Listing]:
+def _publication(draft: RateRequestDraft, known: frozenset[int], listings: list[Listing]) -> Reconciliation[Listing]:
     """Look for a new request with the same commodity, lane, quantity, volume and weight. Most may be missing."""
     words = _words(draft.commodity, draft.origin, draft.destination)
     weights = draft.weight, EXACT.multiply(draft.weight, Decimal(draft.quantity))
-
-    def likeness(one: Listing) -> Reconciliation[Listing]:
+    near: list[Listing] = []
+    for one in (listing for listing in listings if listing.index not in known):
         listed = _words(one.commodity, one.origin, one.destination)
         is_named = listed == words
-        if one.volume not in (None, draft.volume):
-            assert one.volume is not None
-            is_near = is_named and abs(one.volume - draft.volume) <= draft.volume * _COARSEST_VOLUME
-            return StillUnknown((one,)) if is_near else NotApplied()
         is_measured = one.volume is not None and one.quantity == draft.quantity and one.weight in weights
-        if is_named and is_measured:
+        if one.volume is not None and one.volume != draft.volume:
+            is_near = is_named and abs(one.volume - draft.volume) <= draft.volume * _COARSEST_VOLUME
+        elif is_named and is_measured:
             return Applied(one)
-        agrees = (
-            all(word in ("", ours) for word, ours in zip(listed, words, strict=True))
-            and one.quantity in (None, draft.quantity)
-            and one.weight in (None, *weights)
-        )
-        return StillUnknown((one,)) if is_named or is_measured or agrees else NotApplied()
-
-    return lambda listings: _best(likeness(one) for one in listings if one.index not in before)
+        else:
+            agrees = all(word in ("", ours) for word, ours in zip(listed, words, strict=True))
+            agrees = agrees and one.quantity in (None, draft.quantity) and one.weight in (None, *weights)
+            is_near = is_named or is_measured or agrees
+        near += [one] if is_near else []
+    return StillUnknown(tuple(near)) if near else NotApplied()
 
 
 def _words(*words: str | None) -> tuple[str, ...]:
     return tuple(" ".join((word or "").split()).casefold() for word in words)
-
-
-def _best(found: Iterable[Reconciliation]) -> Reconciliation[Any]:
-    """Return the proof among conclusions about single records, or a doubt about all that are similar."""
-    near: list[Any] = []
-    for one in found:
-        if isinstance(one, Applied):
-            return one
-        near += one.candidates if isinstance(one, StillUnknown) else ()
-    return StillUnknown(tuple(near)) if near else NotApplied()
 
 
 # Answers
@@ -365,81 +324,67 @@ class _Gone(Applied[Listing]):
     """A declined offer that is no longer listed. It is proof only if it lasts, since a listing may be out of date."""
 
 
-def answer(write: Respond) -> Conclude[Listing]:
+def _answer(write: Respond, listings: list[Listing]) -> Reconciliation[Listing]:
     """Look at the state of the offer. The selection of another offer contradicts an approval."""
+    for listing in listings:
+        for offer in listing.offers:
+            if offer.id == write.offer:
+                return _state(write, listing, offer.status)
+    without = next((listing for listing in listings if listing.index == write.request), None)
+    if without is None:
+        return StillUnknown()
+    # The offer was declined, or its forwarder has withdrawn it.
+    if without.selected is None and not write.approved:
+        return _Gone(without)
+    # A selected offer may be listed alone, so beside one it may be missing without a decline.
+    is_lost = write.approved and without.selected is not None and without.selected.id is not None
+    return Conflict(without) if is_lost else StillUnknown((without,))
 
-    def conclude(listings: list[Listing]) -> Reconciliation[Listing]:
-        without: Listing | None = None
-        for listing in listings:
-            for offer in listing.offers:
-                if offer.id == write.offer:
-                    return state(listing, offer.status)
-            if listing.index == write.request:
-                without = listing
-        if without is None:
-            return StillUnknown()
-        if write.approved:
-            # A selected offer is listed alone.
-            is_lost = without.selected is not None and without.selected.id is not None
-            return Conflict(without) if is_lost else StillUnknown((without,))
-        # The offer was declined, or its forwarder has withdrawn it. A selected offer may be listed alone, so beside one
-        # it may be missing without a decline.
-        return _Gone(without) if without.selected is None else StillUnknown((without,))
 
-    def state(listing: Listing, status: object) -> Reconciliation[Listing]:
-        if status == OfferStatus.SELECTED:
-            return Applied(listing) if write.approved else Conflict(listing)
-        if status in DECLINED:
-            return Conflict(listing) if write.approved else Applied(listing)
-        is_pending = status == OfferStatus.PENDING
-        if listing.selected is not None and (write.approved or is_pending):
-            return Conflict(listing)
-        return NotApplied() if is_pending else StillUnknown((listing,))
-
-    return conclude
+def _state(write: Respond, listing: Listing, status: object) -> Reconciliation[Listing]:
+    is_selected = status == OfferStatus.SELECTED
+    if is_selected or status in DECLINED:
+        return Applied(listing) if is_selected is write.approved else Conflict(listing)
+    is_pending = status == OfferStatus.PENDING
+    if listing.selected is not None and (write.approved or is_pending):
+        return Conflict(listing)
+    return NotApplied() if is_pending else StillUnknown((listing,))
 
 
 # Routes
 
 _VOYAGE: Final = ("origin", "destination", "carrier", "vessel", "voyage_id")
-_SPELLED: Final = frozenset(_VOYAGE) - {"carrier"}
 _TIMES: Final = ("cy_cutoff", "cfs_cutoff", "departure", "arrival")
 
 
-def created_route(draft: RouteDraft, before: frozenset[object]) -> Conclude[Route]:
-    """Look for a new route with the same fields."""
-
-    def likeness(route: Route) -> Reconciliation[Route]:
+def _created_route(draft: RouteDraft, known: frozenset[int], routes: list[Route]) -> Reconciliation[Route]:
+    near: list[Route] = []
+    for route in (route for route in routes if route.index not in known):
         different, is_whole = _differences(route, draft)
         if is_whole and not different:
             return Applied(route)
         # A service may spell one word differently, or hide fields.
-        is_respelt = len(different) == 1 and different <= _SPELLED
-        return StillUnknown((route,)) if different.isdisjoint(_VOYAGE) or is_respelt else NotApplied()
+        is_respelt = len(different) == 1 and "carrier" not in different
+        near += [route] if different.isdisjoint(_VOYAGE) or is_respelt else []
+    return StillUnknown(tuple(near)) if near else NotApplied()
 
-    return lambda routes: _best(likeness(route) for route in routes if route.index not in before)
 
-
-def updated_route(new: Route, old: Route | None) -> Conclude[Route]:
+def _updated_route(new: Route, old: Route | None, routes: list[Route]) -> Reconciliation[Route]:
     """Compare the route with what was sent, and with what it was before. If it is neither, another party wrote it."""
-
-    def conclude(routes: list[Route]) -> Reconciliation[Route]:
-        route = next((route for route in routes if route.index == new.index), None)
-        if route is None:
-            return StillUnknown()
-        different, is_whole = _differences(route, new)
-        if is_whole and not different:
-            return Applied(route)
-        # If fields are missing, a route that another client wrote may look like the new one.
-        if not different or old is None:
-            return StillUnknown((route,))
-        different, is_whole = _differences(route, old)
-        if different:
-            return Conflict(route)
-        # An old route with missing fields, which was never read completely, agrees with too much.
-        return NotApplied() if is_whole else StillUnknown((route,))
-
-    return conclude
+    route = next((route for route in routes if route.index == new.index), None)
+    if route is None:
+        return StillUnknown()
+    different, is_whole = _differences(route, new)
+    if is_whole and not different:
+        return Applied(route)
+    # If fields are missing, a route that another client wrote may look like the new one.
+    if not different or old is None:
+        return StillUnknown((route,))
+    different, is_whole = _differences(route, old)
+    if different:
+        return Conflict(route)
+    # An old route with missing fields, which was never read completely, agrees with too much.
+    return NotApplied() if is_whole else StillUnknown((route,))
 
 
 def _differences(listed: Route, sent: Route | RouteDraft) -> tuple[frozenset[str], bool]:

@@ -9,8 +9,7 @@ from freight_exchange.endpoints.service import Listed, Service, expect
 from freight_exchange.filters import RequestFilter
 from freight_exchange.models import Publish, RateRequest, RateRequestDraft, SearchType
 from freight_exchange.paging import Paginator
-
-__all__ = ["SEARCH", "Requests"]
+from freight_exchange.wire import encoder
 
 _FIVE_DAYS = wire.encode_list_parameters(seconds=validation.window_seconds())
 _OPEN = Listed("requests.open", "GET", "quote/request", wire.REQUESTS, _FIVE_DAYS, documented_size=10)
@@ -64,7 +63,7 @@ class Requests:
             where: Filter of the records, applied on the client: all pages are fetched.
             page_size, window, sweep: As `Paginator` has them.
         """
-        word = validation.enum_member(type, SearchType, "type")
+        word = validation.member_of(SearchType)(type, "type")
         parameters = wire.encode_list_parameters(type=word, seconds=validation.window_seconds(since))
         if where is not None:
             expect(where, RequestFilter, "where")
@@ -87,10 +86,5 @@ class Requests:
             BadRequestError: The service found the request invalid.
         """
         expect(draft, RateRequestDraft, "draft")
-        return await self._service.write(
-            "POST",
-            self._service.conventions.addresses["publish"],
-            wire.encode_request_draft(draft),
-            lambda data: wire.decode_one(data, wire.REQUESTS),
-            Publish(draft),
-        )
+        body, address = encoder.encode_request_draft(draft), self._service.conventions.addresses["publish"]
+        return await self._service.write(Publish(draft), "POST", address, body, wire.decode_one, wire.REQUESTS)

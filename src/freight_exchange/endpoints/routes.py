@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
 
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, Service, expect, index_of
 from freight_exchange.models import Carrier, CreateRoute, Route, RouteDraft, UpdateRoute
 from freight_exchange.paging import Paginator
-
-__all__ = ["Routes"]
+from freight_exchange.wire import encoder
 
 _LIST = Listed("routes.list", "GET", "route", wire.ROUTES)
 
@@ -49,16 +47,13 @@ class Routes:
         """List the routes that match the filters (service document, 4.5).
 
         Args:
-            origin, destination: Port or city.
-            carrier: A carrier or its index.
-            vessel, voyage_id, timezone: Exact values of the route.
             departure, arrival, cy_cutoff, cfs_cutoff: Exact times. All times are naive, as the service compares them.
             departs_from, departs_until, arrives_from, arrives_until: Earliest and latest departure and arrival.
             cy_from, cy_until, cfs_from, cfs_until: Earliest and latest cut-off of container yard and freight station.
             page_size, window, sweep: As `Paginator` has them.
         """
         given = {**locals(), "carrier": None if carrier is None else index_of(carrier, "carrier", Carrier)}
-        filters = wire.encode_route_filters(given)
+        filters = encoder.encode_route_filters(given)
         return self._service.listing(_LIST._replace(parameters=filters), page_size, window, sweep)
 
     async def get(self, index: int) -> Route:
@@ -66,9 +61,7 @@ class Routes:
         return await self._service.lookup(_LIST, index)
 
     async def create(self, draft: RouteDraft) -> Route | None:
-        """Create a route (service document, 4.5).
-
-        Returns the route in the reply, or `None` if the reply has none.
+        """Create a route (service document, 4.5); return the route in the reply, or `None` if it has none.
 
         Raises:
             ValidationError: `draft` is not a `RouteDraft`; nothing was sent.
@@ -82,20 +75,15 @@ class Routes:
         """Replace the route that has this index with this entire route (service document, 4.5).
 
         Change the route as it was read (`attrs.evolve(route, vessel="...")`), so that unreadable dates are sent back as
-        received. Returns the route in the reply, or `None` if the reply has none.
-
-        To tell an update that did not happen from one that somebody has undone, `reconcile(baseline=[...])` needs the
-        route as it was before.
+        received. To tell an update that did not happen from one that somebody has undone, `reconcile(baseline=[...])`
+        needs the route as it was before.
 
         Raises:
             ValidationError: `route` is not a `Route`, or lacks a field, which the update would erase; nothing was sent.
-            OutcomeUnknownError: The route may or may not have been updated; `reconcile()` finds out.
-            BadRequestError: The service found the route invalid.
         """
         expect(route, Route, "route")
         return await self._write("PUT", route, UpdateRoute(route))
 
     async def _write(self, method: str, route: Route | RouteDraft, write: CreateRoute | UpdateRoute) -> Route | None:
-        body = wire.encode_route(route, self._service.conventions.carrier_field)
-        decode = partial(wire.decode_optional, kind=wire.ROUTES)
-        return await self._service.write(method, "route", body, decode, write, optional=True)
+        body = encoder.encode_route(route, self._service.conventions.carrier_field)
+        return await self._service.write(write, method, "route", body, wire.decode_optional, wire.ROUTES)

@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import anyio
-import anyio.lowlevel
 import attrs
 
 from freight_exchange import validation, wire
 from freight_exchange.base import EXACT, NOTHING
 from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError, ValidationError
-from freight_exchange.hooks import BrokenRecord
-from freight_exchange.models import Bid, Listing, OfferStatus, Respond, Route, SubmitOffer, UpdateRoute
+from freight_exchange.models import Bid, Listing, Offer, OfferStatus, Respond, Route, SubmitOffer, UpdateRoute
 from freight_exchange.paging import Paginator
 from freight_exchange.transport.call import RequestKind, new_call_id
 from freight_exchange.transport.redact import redact_decode_error, reply_headers
 
 if TYPE_CHECKING:
+    from freight_exchange.config import Config
     from freight_exchange.errors import Reconciler
-    from freight_exchange.hooks import Hooks
+    from freight_exchange.instruments import Hooks
     from freight_exchange.models import Write
     from freight_exchange.options import CarrierField, CurrencyField, GetParameters, IndexType
     from freight_exchange.paging import FetchPage
-    from freight_exchange.transport.call import Limits, Response
+    from freight_exchange.transport.call import Response
     from freight_exchange.transport.send import Transport
 
-__all__ = ["Conventions", "Listed", "Reported", "Service", "check_reply", "expect", "index_of", "joined"]
-
 T = TypeVar("T")
+R = TypeVar("R")
 
 _logger = logging.getLogger("freight_exchange")
 
-_MANY_ROWS: Final = 10_000
 _MAX_TORN: Final = 3
 """Unreadable rows of a page beyond which it is not read in smaller pieces any more: a cut reply has no sound row."""
 
@@ -66,38 +62,29 @@ class Listed(NamedTuple, Generic[T]):
 
 
 class Reported:
-    """Unreadable rows that one reading of a listing has reported, each once, and `wire.MAX_DESCRIBED` at most."""
+    """Errors that one reading of a listing has reported, each once, and `wire.MAX_DESCRIBED` at most."""
 
     def __init__(self) -> None:
-        self._highest: Counter[tuple[str, str]] = Counter()
-        self._remaining = wire.MAX_DESCRIBED
+        self._seen: set[tuple[str, ...]] = set()
 
-    def new(self, errors: tuple[DecodeError, ...]) -> tuple[list[DecodeError], int]:
-        """Return the errors that no earlier page had as often, up to the limit, and the number of further ones."""
-        counts: Counter[tuple[str, str]] = Counter()
-        new: list[DecodeError] = []
-        for number, error in enumerate(errors):
-            if not self._remaining:
-                return new, len(errors) - number
-            # Identified by the content of the row, since its place in the path changes when rows move.
-            row = (error.message, repr(error.raw))
-            counts[row] += 1
-            if counts[row] > self._highest[row]:
-                new.append(error)
-                self._remaining -= 1
-        self._highest |= counts
-        return new, 0
+    def new(self, errors: Sequence[DecodeError]) -> tuple[list[DecodeError], int]:
+        """Return the errors that no earlier page had, up to the limit, and the number of further ones."""
+        # Identified by the content of the row, since its number in the path changes when rows move.
+        keys = {(error.message, *error.path.split(".")[2:], repr(error.raw)): error for error in errors}
+        new = {key: error for key, error in keys.items() if key not in self._seen}
+        found = dict([*new.items()][: wire.MAX_DESCRIBED - len(self._seen)])
+        self._seen |= found.keys()
+        return [*found.values()], len(new) - len(found)
 
 
+@attrs.define(eq=False)
 class _Reply:
-    """Facts of a successful reply, for later errors about its records."""
+    """Facts of a reply, for later errors about its records. `is_torn`: it has the collection, and is no JSON."""
 
-    def __init__(self) -> None:
-        self.began = anyio.current_time()
-        self.call_id = new_call_id()
-        self.response: Response | None = None
-        self.is_torn = False
-        """`True` if the reply has the requested collection and is no JSON."""
+    began: float = attrs.Factory(anyio.current_time)
+    call_id: str = attrs.Factory(new_call_id)
+    response: Response | None = None
+    is_torn: bool = False
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -105,7 +92,7 @@ class Service:
     """Access of one view to the service. All views of a client share the `connection`."""
 
     connection: Transport
-    limits: Limits
+    limits: Config
     conventions: Conventions
     hooks: Hooks
     page_size: int
@@ -116,43 +103,32 @@ class Service:
 
     async def write(
         self,
+        write: Write,
         method: str,
         path: str,
         body: Mapping[str, Any],
-        decode: Callable[[object], T],
-        write: Write,
+        decode: Callable[[object, wire.Kind[T]], R],
+        kind: wire.Kind[T],
         *,
-        optional: bool = False,
         started: float | None = None,
-    ) -> T:
-        """Send a write at most once; with `optional`, an empty reply is a success too."""
+    ) -> R:
+        """Send a write at most once, and return what its reply shows."""
 
-        def read(response: Response) -> T:
-            if optional and _is_blank(response.content):
-                return decode(None)
-            record = decode(self._parsed(response))
+        def read(response: Response) -> R:
+            is_empty = decode is wire.decode_optional and _is_blank(response.content)
+            record = decode(None if is_empty else self._parsed(response), kind)
             check_reply(write, record)
             return record
 
         content = wire.dump(body)
         return await self._call(RequestKind.WRITE, method, path, read, content=content, write=write, started=started)
 
-    async def raw(
-        self,
-        kind: RequestKind,
-        method: str,
-        path: str,
-        *,
-        params: tuple[tuple[str, str], ...],
-        content: bytes | None,
-        write: Write | None,
-    ) -> Any:
-        """Send any request; return the decoded JSON, or `None` for an empty reply."""
+    async def raw(self, kind: RequestKind, method: str, path: str, **rest: Any) -> Any:
 
         def read(response: Response) -> Any:
             return None if _is_blank(response.content) else wire.parse(response.content)
 
-        return await self._call(kind, method, path, read, content=content, params=params, write=write)
+        return await self._call(kind, method, path, read, **rest)
 
     async def _call(self, kind: RequestKind, method: str, path: str, read: Callable[[Response], T], **rest: Any) -> T:
         return await self.connection.call(kind, method, path, read, self.limits, exchange=self.reconciler, **rest)
@@ -168,19 +144,14 @@ class Service:
         *,
         where: Callable[[T], bool] | None = None,
     ) -> Paginator[T]:
-        """Return the paginator of a listing."""
-        rows_wanted = validation.count(self.page_size if page_size is None else page_size, "page_size")
+        rows_wanted = validation.identifier(self.page_size if page_size is None else page_size, "page_size")
 
         def start_read() -> FetchPage[T]:
             reported = Reported()
 
             async def fetch(number: int, rows: int) -> wire.Rows[T]:
                 page, reply = await self._page(listed, number, rows)
-                if page.rows > _MANY_ROWS:
-                    # Large pages take long to read and compare: let other tasks run in between.
-                    await anyio.lowlevel.checkpoint()
-                if page.broken or page.flaws:
-                    await self._report((*page.broken, *page.flaws), listed, reply, reported, page.more)
+                await self._report((*page.broken, *page.flaws), listed, reply, reported, page.more)
                 return page
 
             return fetch
@@ -193,7 +164,7 @@ class Service:
             documented_size=listed.documented_size,
             path=listed.path,
             window=validation.identifier(window, "window"),
-            sweep=sweep,
+            sweep=validation.boolean(sweep, "sweep"),
             strict=self.strict,
             where=where,
         )
@@ -247,51 +218,20 @@ class Service:
                 raise torn
         return found
 
-    # Look-ups
-
     async def lookup(self, listed: Listed[T], index: int) -> T:
-        """Return the record with this index; raise `NotFoundError` if there is none."""
         wanted = validation.identifier(index, "index")
         reply = _Reply()
-        record = await self._picked(await self._indexed(listed, wanted, reply), reply, listed, wanted)
-        if record is None:
-            error = NotFoundError(f"no record has the index {wanted}", path=listed.path)
-            self._describe(error, listed, reply)
-            raise error
-        return record
-
-    async def find(self, listed: Listed[T], index: int) -> T | None:
-        """Return the record with this index, or `None` if the service has none. A bare 404 is raised."""
-        wanted = validation.identifier(index, "index")
-        reply = _Reply()
-        try:
-            found = await self._indexed(listed, wanted, reply)
-        except NotFoundError as error:
-            if error.path == listed.path and _says_no_records(error.body, listed):
-                return None
-            raise
-        record = await self._picked(found, reply, listed, wanted)
-        if record is None and found.records:
-            raise DecodeError(
-                f"the reply has other records than the one with index {wanted}", path=listed.kind.collection
-            )
-        return record
-
-    async def _indexed(self, listed: Listed[T], wanted: int, reply: _Reply) -> wire.Rows[T]:
-        index = wanted if self.conventions.index_type == "integer" else str(wanted)
-        return await self._rows(listed, wire.encode_list_parameters(index=index), reply)
-
-    async def _picked(self, found: wire.Rows[T], reply: _Reply, listed: Listed[T], wanted: int) -> T | None:
-        """Return the requested record of a reply, or `None`."""
+        parameter = wanted if self.conventions.index_type == "integer" else str(wanted)
+        found = await self._rows(listed, wire.encode_list_parameters(index=parameter), reply)
         if records := joined([record for record in found.records if getattr(record, "index", None) == wanted]):
-            flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted)
-            await self._report(flaws, listed, reply)
+            flaws = [flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted]
+            await self._report(flaws, listed, reply, Reported())
             return records[0]
         # A service that ignores `index` lists other records too, which may be unreadable.
-        for broken in found.broken:
-            self._describe(broken, listed, reply)
-            raise broken
-        return None
+        missing = NotFoundError(f"no record has the index {wanted}", path=listed.path)
+        error = found.broken[0] if found.broken else missing
+        self._describe(error, listed, reply)
+        raise error
 
     # Replies
 
@@ -299,7 +239,13 @@ class Service:
         self, listed: Listed[T], parameters: Mapping[str, Any], reply: _Reply, *, may_be_missing: bool = False
     ) -> wire.Rows[T]:
         """Read the records of one reply, and record its facts; a page past the end of its listing `may_be_missing`."""
-        content, params = self._place(listed.method, {**listed.parameters, **parameters})
+        parameters = {**listed.parameters, **parameters}
+        content: bytes | None = None
+        params: tuple[tuple[str, str], ...] = ()
+        if listed.method == "GET" and self.conventions.get_parameters == "query":
+            params = tuple((name, str(value)) for name, value in parameters.items())
+        elif parameters or listed.method != "GET":
+            content = wire.dump(parameters)
 
         def read(response: Response) -> wire.Rows[T]:
             reply.response = response
@@ -316,30 +262,19 @@ class Service:
             RequestKind.READ, listed.method, listed.path, read, content=content, params=params, call_id=reply.call_id
         )
 
-    def _place(self, method: str, parameters: Mapping[str, Any]) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
-        """Return the body and the query pairs with the parameters of a listing."""
-        if method == "GET" and self.conventions.get_parameters == "query":
-            return None, tuple((name, str(value)) for name, value in parameters.items())
-        return (wire.dump(parameters) if parameters or method != "GET" else None), ()
-
     def _parsed(self, response: Response) -> object:
         """Decode a reply. A secret that the service repeats in a record must not be stored or printed with it."""
         return self.connection.redactor.without_secrets(wire.parse(response.content), response.content)
 
     async def _report(
-        self,
-        errors: tuple[DecodeError, ...],
-        listed: Listed[Any],
-        reply: _Reply,
-        reported: Reported | None = None,
-        more: int = 0,
+        self, errors: Sequence[DecodeError], listed: Listed[Any], reply: _Reply, reported: Reported, more: int = 0
     ) -> None:
         """Report the new errors of a reply, and the number of `more`, to log and hooks; a strict view raises one."""
         for error in errors:
             self._describe(error, listed, reply)
             if self.strict:
                 raise error
-        new, omitted = ([*errors], 0) if reported is None else reported.new(errors)
+        new, omitted = reported.new(errors)
         if omitted + more:
             summary = DecodeError(f"{omitted + more} more parts of a reply that cannot be read")
             self._describe(summary, listed, reply)
@@ -347,6 +282,8 @@ class Service:
         for error in new:
             _logger.warning("an unreadable part of a reply was skipped: %s", error)
             if self.hooks:
+                from freight_exchange.hooks import BrokenRecord
+
                 await self.hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
 
     def _describe(self, error: DecodeError | NotFoundError, listed: Listed[Any], reply: _Reply) -> None:
@@ -362,12 +299,11 @@ class Service:
             redact_decode_error(error, redactor)
 
 
-def _listing_key(listing: Listing) -> tuple[int, int]:
-    """Return the key of a row: a service may list a request once for each offer."""
-    return listing.index, min((offer.id or 0 for offer in listing.offers), default=0)
-
-
-_IDENTITIES: Final[Mapping[type, Callable[[Any], Any] | None]] = {Bid: None, Listing: _listing_key}
+_IDENTITIES: Final[Mapping[type, Callable[[Any], Any] | None]] = {
+    Bid: None,
+    # A service may list a request once for each offer.
+    Listing: lambda listing: (listing.index, min((offer.id or 0 for offer in listing.offers), default=0)),
+}
 """Functions that return the key of a row. A listed bid has none."""
 
 
@@ -388,7 +324,6 @@ def joined(records: Sequence[T]) -> list[T]:
 
 
 def _is_blank(content: bytes) -> bool:
-    """Return whether a body is empty: white space, or a byte-order mark alone."""
     return not content.strip().removeprefix(b"\xef\xbb\xbf").strip()
 
 
@@ -404,15 +339,14 @@ def _says_no_records(body: object, listed: Listed[Any]) -> bool:
 
 
 def expect(value: object, kind: type, field: str) -> None:
-    """Raise `ValidationError` unless the value is of this kind."""
     if not isinstance(value, kind):
         raise ValidationError(f"{field} must be a {kind.__name__}, not {type(value).__name__}", field=field)
 
 
-def index_of(value: object, field: str, *kinds: type) -> int:
+def index_of(value: Any, field: str, *kinds: type) -> int:
     """Return the index of a record argument: the record itself or its index."""
     if isinstance(value, kinds):
-        value = getattr(value, "id", None) if hasattr(value, "id") else getattr(value, "index", None)
+        value = getattr(value, "id" if isinstance(value, Offer) else "index")
         if value is None:
             raise ValidationError(f"{field} is a record without an identifier; give the identifier", field=field)
     return validation.identifier(value, field)
@@ -430,12 +364,21 @@ def check_reply(write: Write, record: object) -> None:
         case SubmitOffer(), Bid():
             problem = _differs("index", write.request, record.index)
             problem = problem or _differs("currency", write.currency, record.currency)
-            if not problem and record.amount is not None and not _rounds(record.amount, write.amount):
-                problem = f"amount {record.amount} for {write.amount}"
+            if not problem and record.amount not in (None, write.amount):
+                # Rounded in any direction to the decimal places that the reply has.
+                place = min(int(record.amount.normalize(EXACT).as_tuple().exponent), 0)
+                if EXACT.subtract(record.amount, write.amount).copy_abs() >= EXACT.scaleb(Decimal(1), place):
+                    problem = f"amount {record.amount} for {write.amount}"
         case Respond(), Listing():
             # The reply to a decline is not documented, so its offers prove nothing.
             problem = _differs("index", write.request, record.index)
-            problem = problem or (_contradiction(write.offer, record) if write.approved else "")
+            named = {offer.id: offer for offer in record.offers if offer.id is not None}
+            # The document shows only the selected offer, and an id may be missing.
+            offer = named.get(write.offer) or (record.offers[0] if len(record.offers) == 1 else None)
+            if write.approved and not problem and named and write.offer not in named:
+                problem = f"offer {next(iter(named))} for {write.offer}"
+            elif write.approved and offer is not None and offer.status not in (None, OfferStatus.SELECTED):
+                problem = problem or f"the offer is {offer.status}"
         case UpdateRoute(), Route():
             problem = _differs("index", write.route.index, record.index)
         case _:
@@ -446,23 +389,3 @@ def check_reply(write: Write, record: object) -> None:
 
 def _differs(field: str, sent: object, returned: object) -> str:
     return f"{field} {returned} for {sent}" if None not in (sent, returned) and returned != sent else ""
-
-
-def _rounds(returned: Decimal, sent: Decimal) -> bool:
-    """Return whether `returned` is `sent`, rounded in any direction to the decimal places that `returned` has."""
-    exponent = returned.normalize(EXACT).as_tuple().exponent
-    assert isinstance(exponent, int), "amounts are finite"
-    difference = EXACT.subtract(returned, sent).copy_abs()
-    return returned == sent or difference < EXACT.scaleb(Decimal(1), min(exponent, 0))
-
-
-def _contradiction(approved: int, listing: Listing) -> str:
-    """Return a sentence if a listing does not show this offer as the selected one."""
-    named = [offer for offer in listing.offers if offer.id is not None]
-    offer = next((offer for offer in named if offer.id == approved), None)
-    if offer is None and named:
-        return f"offer {named[0].id} for {approved}"
-    if offer is None and len(listing.offers) == 1:
-        # The document shows only the selected offer, and an id may be missing.
-        offer = listing.offers[0]
-    return "" if offer is None or offer.status in (None, OfferStatus.SELECTED) else f"the offer is {offer.status}"

@@ -19,7 +19,8 @@ from freight_exchange.hooks import Degraded, Recovered
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
-    from freight_exchange.hooks import Event, Hooks
+    from freight_exchange.hooks import Event
+    from freight_exchange.instruments import Hooks
 
 __all__ = ["Pace", "Reports"]
 

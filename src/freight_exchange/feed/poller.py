@@ -35,8 +35,9 @@ from freight_exchange.feed.decide import View, decide, decide_gone, key_of_unrea
 from freight_exchange.feed.events import dump_event
 from freight_exchange.feed.pace import Pace, Reports
 from freight_exchange.feed.state import LARGEST, NARROW, SCAN_TIME, WIDEST, Passes, Snapshot, State, Tier, Walk
-from freight_exchange.hooks import NO_INSTRUMENTS, Instruments, ScanInfo, ScanProgress
 from freight_exchange.hooks import Scan as ScanRecord
+from freight_exchange.hooks import ScanInfo, ScanProgress
+from freight_exchange.instruments import NO_INSTRUMENTS, Instruments
 from freight_exchange.paging import keys_of
 from freight_exchange.store import feeds, fleet
 from freight_exchange.store.feeds import Item, NewEvent
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from freight_exchange.feed.options import PollOptions
     from freight_exchange.feed.sources import Sighting, Source
     from freight_exchange.feed.status import Phase
-    from freight_exchange.hooks import Hooks
+    from freight_exchange.instruments import Hooks
     from freight_exchange.platform.clock import Clock, Reading
     from freight_exchange.store import Store
     from freight_exchange.store.database import Database
@@ -286,7 +287,7 @@ class Poller:
         """
         await self._reports.send()
         scan = await self._next()
-        with self._client.instruments.scan(ScanInfo(**self._facts(scan))):
+        with self._client.instruments.span(ScanInfo(**self._facts(scan))):
             await self._run(scan)
 
     async def _next(self) -> Scan:

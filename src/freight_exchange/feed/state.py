@@ -245,12 +245,7 @@ class Passes:
 
     def refuse(self, status: int | None) -> bool:
         """Process a refusal in place of the page; return `False` if it is an error."""
-        if isinstance(self._walk, Pass):
-            if self._walk.refuse(status) is None:
-                return False
-        elif status in REFUSALS and self._walk.may_refuse():
-            self._walk.take(())
-        else:
+        if self._walk.refuse(status) is None:
             return False
         self._turn()
         return True

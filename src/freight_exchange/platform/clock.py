@@ -7,12 +7,11 @@ import secrets
 import time
 from functools import cache
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import anyio
 import attrs
 
-_SMALL_STEP: Final = 3600.0
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -60,8 +59,7 @@ class Reading:
         return max(anyio.current_time() - self.loop, boot_time() - self.boot, wall_time() - self.wall)
 
 
-@attrs.frozen
-class SendLimit:
+class SendLimit(NamedTuple):
     """Time limit until which parts of a write may be sent, by the clock that advances most: sleep counts."""
 
     since: Reading
@@ -104,18 +102,6 @@ def max_elapsed(earlier: Reading, later: Reading) -> float:
     if steady is None:
         return wall if wall >= 0 else math.inf
     return max(steady, wall)
-
-
-def min_elapsed(earlier: Reading, later: Reading) -> float:
-    """Return the seconds that have passed by clocks that cannot be set, or by the wall clock if there are none.
-
-    The result is infinity if no clock is valid.
-    """
-    steady = _steady(earlier, later)
-    if steady is None and -_SMALL_STEP <= later.wall - earlier.wall < 0:
-        # The wall clock was corrected a little, so little time has passed, though no clock proves it.
-        return 0.0
-    return max_elapsed(earlier, later) if steady is None or not later.boot_id else steady
 
 
 def rebased(earlier: Reading, later: Reading) -> Reading:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import re
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -20,15 +18,7 @@ Parser = Callable[[str, str], Any]
 """Function from the text of a cell and its column to the value; it raises `ValidationError` for a wrong text."""
 
 _COMMENT: Final = "comment"
-_FLAGS: Final = {"yes": True, "true": True, "no": False, "false": False}
 _MAX_PROBLEMS: Final = 20
-_SEPARATOR: Final = re.compile(r"sep=(.)", re.IGNORECASE)
-"""First line by which Excel states the separator."""
-_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
-_SIGNS: Final = frozenset("–—‘’“”„€°²")  # noqa: RUF001 - signs of texts in the Western code page
-_DECIMAL_COMMA: Final = re.compile(r"[+-]?(\d*,(\d{1,2}|\d{4,})|0*,\d+|\d{1,3}(\.\d{3})+,\d+)", re.ASCII)
-_THOUSANDS_COMMAS: Final = re.compile(r"[+-]?\d{1,3}((,\d{3})+\.\d+|(,\d{3}){2,})", re.ASCII)
-_EITHER: Final = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)
 
 
 @attrs.frozen
@@ -63,28 +53,27 @@ class CsvTable:
     def rows(self) -> Iterator[CsvRow]:
         """Yield the rows without a problem; `check` raises the problems of the others."""
         header = self._text.lstrip().partition("\n")[0]
-        delimiter = ";" if header.count(";") > header.count(",") else ","
-        if (stated := _SEPARATOR.match(header)) is not None:
-            delimiter = stated[1]
+        # Excel states the separator in a first line.
+        is_stated = header.lower().startswith("sep=") and len(header) > 4
+        delimiter = header[4] if is_stated else ";" if header.count(";") > header.count(",") else ","
         table = csv.reader(io.StringIO(self._text, newline=""), delimiter=delimiter, strict=True)
         names: list[str] = []
         try:
             for texts in table:
-                if not any(text.strip() for text in texts) or (not names and _SEPARATOR.match("".join(texts) + ";")):
+                if not any(text.strip() for text in texts) or (not names and texts[0].lower().startswith("sep=")):
                     continue
-                if not names:
+                if names:
+                    yield from self._parse(table.line_num, names, texts)
+                else:
                     names = [fold(text) for text in texts]
                     if not self._check_header(table.line_num, names):
                         return
-                elif (row := self._parse(table.line_num, names, texts)) is not None:
-                    yield row
         except csv.Error as error:
             self._problems.append(f"line {table.line_num} is not CSV: {error}")
         if not names:
             self._check_header(1, [])
 
     def add_problem(self, line: int, column: str, problem: str | ValidationError) -> None:
-        """Record a problem of a cell."""
         text = problem if isinstance(problem, str) else problem.message.removeprefix(f"{column} ")
         self._problems.append(f"line {line}, column {column}: {text}")
 
@@ -107,28 +96,25 @@ class CsvTable:
                 )
         return not (missing or unknown or repeated)
 
-    def _parse(self, line: int, names: list[str], texts: list[str]) -> CsvRow | None:
+    def _parse(self, line: int, names: list[str], texts: list[str]) -> Iterator[CsvRow]:
         if len(texts) > len(names):
-            self._problems.append(
-                f"line {line} has {len(texts)} cells for {len(names)} columns: a text with a comma needs quotes"
-            )
-            return None
+            problem = f"line {line} has {len(texts)} cells for {len(names)} columns: a text with a comma needs quotes"
+            self._problems.append(problem)
+            return
         found = len(self._problems)
         filled = {name: text.strip() for name, text in zip(names, texts, strict=False) if text.strip()}
         cells = {name: text for name, text in filled.items() if name != _COMMENT}
-        values = {name: self._value(line, name, cells.get(name)) for name in self._columns}
-        return CsvRow(line, cells, values) if len(self._problems) == found else None
-
-    def _value(self, line: int, column: str, text: str | None) -> Any:
-        if text is None:
-            if column in self._required:
-                self.add_problem(line, column, "is empty")
-            return None
-        try:
-            return self._columns[column](text, column)
-        except ValidationError as error:
-            self.add_problem(line, column, error)
-            return None
+        values = dict.fromkeys(self._columns)
+        for name, parse in self._columns.items():
+            try:
+                if name in cells:
+                    values[name] = parse(cells[name], name)
+                elif name in self._required:
+                    self.add_problem(line, name, "is empty")
+            except ValidationError as error:
+                self.add_problem(line, name, error)
+        if len(self._problems) == found:
+            yield CsvRow(line, cells, values)
 
 
 def _decoded(path: Path) -> str:
@@ -137,19 +123,14 @@ def _decoded(path: Path) -> str:
         # Spreadsheets begin UTF-8 with a byte order mark.
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        with contextlib.suppress(UnicodeDecodeError):
-            text = content.decode("cp1252")
-            # In western words, few letters with accents are neighbours. In text of another encoding, nearly all are.
-            runs = _NOT_ASCII.findall(text)
-            is_western = all(
-                run in _SIGNS or (run.isalpha() and (len(run) == 1 or (len(run) == 2 and run.islower())))
-                for run in runs
-            )
-            if is_western and not content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
-                return text
-        raise ValidationError(
-            f"{path.name} is not UTF-8 at byte {error.start + 1}: save it as CSV in UTF-8", field="path"
-        ) from None
+        text = content.decode("cp1252", "replace")
+        # In western words, few letters with accents are neighbours. In text of another encoding, nearly all are.
+        runs = re.findall(r"[^\x00-\x7f]+", text)
+        is_western = all(len(run) == 1 or (len(run) == 2 and run.isalpha() and run.islower()) for run in runs)
+        if is_western and not content.startswith((b"\xff\xfe", b"\xfe\xff")):
+            return text
+        message = f"{path.name} is not UTF-8 at byte {error.start + 1}: save it as CSV in UTF-8"
+        raise ValidationError(message, field="path") from None
 
 
 def point(cell: str, column: str) -> str:
@@ -158,17 +139,16 @@ def point(cell: str, column: str) -> str:
     Raises:
         ValidationError: The comma of the cell may be either.
     """
-    if _EITHER.fullmatch(cell) and not cell.lstrip("+-").startswith("0"):
-        plain = cell.replace(",", "")
+    plain = cell.replace(",", "")
+    if re.fullmatch(r"[+-]?[1-9]\d{0,2},\d{3}", cell, re.ASCII):
         message = f"{column} must be {cell.replace(',', '.')} or {plain}, as {cell!r} may mean either"
         raise ValidationError(message, field=column)
-    if _DECIMAL_COMMA.fullmatch(cell):
+    if re.fullmatch(r"[+-]?(\d*|\d{1,3}(\.\d{3})+),\d+", cell, re.ASCII):
         return cell.replace(".", "").replace(",", ".")
-    return cell.replace(",", "") if _THOUSANDS_COMMAS.fullmatch(cell) else cell
+    return plain if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", cell, re.ASCII) else cell
 
 
 def yes_or_no(cell: str, column: str) -> bool:
-    """Return the flag that a cell states."""
-    if (flag := _FLAGS.get(cell.casefold())) is None:
+    if cell.casefold() not in ("yes", "true", "no", "false"):
         raise ValidationError(f"{column} must be yes or no, not {cell!r}", field=column)
-    return flag
+    return cell.casefold() in ("yes", "true")

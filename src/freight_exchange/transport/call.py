@@ -10,26 +10,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import attrs
 
-from freight_exchange.hooks import NO_INSTRUMENTS, Instruments
 from freight_exchange.models import Write
-from freight_exchange.options import RetryPolicy, Timeouts
 
 if TYPE_CHECKING:
+    from freight_exchange.config import Config
     from freight_exchange.errors import Reconciler
-    from freight_exchange.platform.clock import SendLimit
     from freight_exchange.transport.redact import Secret
-
-__all__ = [
-    "Call",
-    "Limits",
-    "Middleware",
-    "Next",
-    "Request",
-    "RequestKind",
-    "Response",
-    "Send",
-    "new_call_id",
-]
 
 
 class RequestKind(enum.Enum):
@@ -109,17 +95,6 @@ package reaches the caller unchanged.
 """
 
 
-@attrs.frozen(kw_only=True)
-class Limits:
-    """Limits of time and retries for the calls of one view of a client."""
-
-    deadline: float
-    timeouts: Timeouts = attrs.field(factory=Timeouts)
-    retries: RetryPolicy = attrs.field(factory=RetryPolicy)
-    instruments: Instruments = NO_INSTRUMENTS
-    send_limit: SendLimit | None = None
-
-
 @attrs.define(eq=False, kw_only=True, repr=False)
 class Call:
     """One call, and what is known of its current attempt.
@@ -131,7 +106,7 @@ class Call:
     method: str
     path: str
     read: Callable[[Response], Any]
-    limits: Limits
+    limits: Config
     started: float
     call_id: str
     write: Write | None = None
@@ -145,9 +120,9 @@ class Call:
     began: bool = False
     stopped: bool = False
     reply: Response | None = None
-    waits_for_login: bool = False
-    # Description of the wait in which the deadline passed.
+    # Description of the wait in which the deadline would pass.
     queue: str = ""
+    scope: anyio.CancelScope = attrs.field(init=False)
 
     @property
     def ends_at(self) -> float:
@@ -164,7 +139,6 @@ class Call:
         return self.ends_at - (0.25 * self.limits.deadline if self.kind is RequestKind.WRITE else 0.0)
 
     def is_late(self) -> bool:
-        """Return whether this is a write that must not be sent any more."""
         return self.kind is RequestKind.WRITE and anyio.current_time() > self.latest_start
 
     def reset(self) -> None:
@@ -174,7 +148,6 @@ class Call:
 
 
 def new_call_id() -> str:
-    """Return an id for one call, unique among processes."""
     return os.urandom(8).hex()
 
 

@@ -15,8 +15,6 @@ from freight_exchange.transport.replies import MAX_HONOURED, format_seconds, ret
 if TYPE_CHECKING:
     from freight_exchange.transport.call import Call, Request, Response, Send
 
-__all__ = ["Brake", "Slots", "too_late"]
-
 MAX_WAIT: Final = 120.0
 """Longest wait of a call in seconds."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
@@ -85,38 +83,25 @@ class Slots:
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
         if call.is_late():
-            raise too_late(call, "")
+            raise _too_late(call)
         try:
             self._slots.acquire_nowait()
         except anyio.WouldBlock:
-            await self._wait(call)
+            call.queue = f" in the queue for {self._name}: raise {self._option} or the deadline"
+            with anyio.CancelScope(deadline=call.latest_start):
+                await self._slots.acquire()
+                call.queue = ""
+            if call.queue:
+                raise _too_late(call) from None
         try:
             return await call_next(call, request)
         finally:
             self._slots.release()
 
-    async def _wait(self, call: Call) -> None:
-        began = anyio.current_time()
-        try:
-            with anyio.CancelScope(deadline=call.latest_start):
-                await self._slots.acquire()
-                return
-        except anyio.get_cancelled_exc_class():
-            call.queue = self._described(began)
-            raise
-        raise too_late(call, self._described(began))
 
-    def _described(self, began: float) -> str:
-        return (
-            f" after {anyio.current_time() - began:.2f} s of waiting for {self._name}"
-            f" ({self._slots.statistics().tasks_waiting} more waiting); raise {self._option} or the deadline"
-        )
-
-
-def too_late(call: Call, wait: str) -> DeadlineExceededError:
-    """Return the error for a call that was not sent, as too little time was left."""
+def _too_late(call: Call) -> DeadlineExceededError:
     remaining = max(call.ends_at - anyio.current_time(), 0.0)
     return DeadlineExceededError(
-        f"the call was not sent: {remaining:.2f} s of its deadline of {call.limits.deadline:g} s remained{wait};"
-        " nothing took effect"
+        f"the call was not sent: {remaining:.2f} s of its deadline of {call.limits.deadline:g} s"
+        f" remained{call.queue}; nothing took effect"
     )

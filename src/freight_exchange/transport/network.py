@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import base64
 import errno
+import io
 import os
 import re
 import socket
 import ssl
 import sys
-import traceback
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
-from pathlib import Path
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import anyio
@@ -42,8 +41,6 @@ else:
     # httpx2 need not be installed.
     HttpClient = httpx.AsyncClient | Any
 
-__all__ = ["SEND_TIMEOUT", "CallersClient", "Connections", "HttpClient", "Network", "library_of", "proxy_secrets"]
-
 T = TypeVar("T")
 
 SEND_TIMEOUT: Final = 10
@@ -60,7 +57,6 @@ _SOCKET_OPTIONS: Final = {
 }.get(sys.platform, [])
 _USER_AGENT: Final = f"freight-exchange-python/{__version__}".encode("ascii")
 _CLOSE_TIMEOUT: Final = 1.0
-_MAX_IDLE: Final = 100
 
 
 class NotSent(BaseException):
@@ -76,23 +72,22 @@ class Network:
     def __init__(self, base_url: str, connections: Connections | CallersClient, redactor: Redactor) -> None:
         self._connections = connections
         self._redactor = redactor
-        self._library = library = connections.library
+        self._library = connections.library
         try:
-            self._base = library.URL(base_url)
-        except library.InvalidURL as error:
+            self._base = self._library.URL(base_url)
+        except self._library.InvalidURL as error:
             raise ConfigurationError(f"base_url is not a URL: {error}") from None
-        self._base_url = base_url
         self._server = _address(self._base)
-        self._is_tls = self._base.scheme == "https"
-        self._content = _content_class(library)
-        self._urls: dict[str, Any] = {}
+        self._content = _content_class(self._library)
+        # Parsing a URL takes long, and few paths are used.
+        self._url = lru_cache(256)(lambda path: self._library.URL(f"{base_url}/{path}"))
 
     async def __call__(self, call: Call, request: Request) -> Response:
         if call.stopped:
             raise TransportError("the call has ended: a middleware may send a request only before it returns")
         if call.kind is RequestKind.WRITE and call.handed:
             raise ConfigurationError("a middleware may send a write only once: a second time could do it twice")
-        trace = _Trace(call) if self._is_tls or call.kind is not RequestKind.READ else None
+        trace = _Trace(call) if self._base.scheme == "https" or call.kind is not RequestKind.READ else None
         native = self._native(call, request, trace)
         failure: FreightExchangeError
         sending.set((self._redactor, call.kind is RequestKind.LOGIN))
@@ -110,15 +105,12 @@ class Network:
         except FreightExchangeError as error:
             # Its frames contain parts of the reply, which may be a login's with the token.
             failure = error.with_traceback(None)
-        except self._library.HTTPStatusError as error:
-            failure = _foreign(error)
-        except (self._library.HTTPError, self._library.InvalidURL, OSError) as error:
-            if isinstance(error, OSError) and error.filename is not None:
-                # An error about a file is a bug in the caller's client, not a network failure.
-                raise
+        except (self._library.TransportError, self._library.InvalidURL, OSError) as error:
             failure = self._translated(error, call, trace)
-        except Exception as error:  # noqa: BLE001  # a caller's transport may raise anything, with the token in its repr
-            failure = _foreign(error)
+        except Exception as error:  # noqa: BLE001  # a caller's transport may raise anything
+            # Its text may show the request with its token. A builtin type counts as a bug, and is not retried.
+            module, name = type(error).__module__, type(error).__qualname__
+            failure = TransportError(f"the HTTP client failed with {module}.{name}", permanent=module == "builtins")
         finally:
             sending.set(None)
         # Raised outside of the handlers: the library's exception has the request's body and headers, and must not
@@ -128,28 +120,15 @@ class Network:
 
     def _native(self, call: Call, request: Request, trace: _Trace | None) -> Any:
         timeouts = call.limits.timeouts
-        extensions: dict[str, Any] = {
-            "timeout": {"connect": timeouts.connect, "read": timeouts.read, "write": timeouts.write, "pool": None}
-        }
-        if trace is not None:
-            extensions["trace"] = trace
+        limits = {"connect": timeouts.connect, "read": timeouts.read, "write": timeouts.write, "pool": None}
+        url = self._url(request.path)
         return self._library.Request(
             request.method,
-            self._url(request),
+            url.copy_merge_params(request.params) if request.params else url,
             headers=self._headers(call, request),
             stream=self._content(request.content or b""),
-            extensions=extensions,
+            extensions={"timeout": limits} if trace is None else {"timeout": limits, "trace": trace},
         )
-
-    def _url(self, request: Request) -> Any:
-        url = self._urls.get(request.path)
-        if url is None:
-            url = self._library.URL(f"{self._base_url}/{request.path}")
-            if (url.scheme, url.netloc) != (self._base.scheme, self._base.netloc):
-                raise ConfigurationError(f"the path {request.path!r} leads away from {self._base_url}")
-            if len(self._urls) < 256:
-                self._urls[request.path] = url
-        return url.copy_merge_params(request.params) if request.params else url
 
     def _headers(self, call: Call, request: Request) -> list[tuple[bytes, bytes]]:
         # Encoded first, as an error about a header must not find the token in this frame.
@@ -219,44 +198,8 @@ class _Trace:
                 await _close(self._stream)
 
 
-class _Connection(httpx.AsyncHTTPTransport):
-    """One connection of httpcore. `backend` replaces its network, for exchanges in memory."""
-
-    def __init__(self, context: ssl.SSLContext, proxy: httpx.Proxy | None, keepalive: float, backend: Any) -> None:
-        super().__init__(
-            verify=context,
-            trust_env=False,
-            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=keepalive),
-            proxy=proxy,
-            socket_options=_SOCKET_OPTIONS,
-        )
-        self.idle_since = 0.0
-        if backend is not None:
-            self._pool._network_backend = backend
-
-    def is_clean(self, response: httpx.Response) -> bool:
-        """Return whether the connection is open and has no bytes with which the next reply would begin."""
-        stream = response.extensions.get("network_stream")
-        if stream is not None and (tls := stream.get_extra_info("ssl_object")) is not None:
-            try:
-                # From memory, without waiting.
-                tls.read(1)
-            except ssl.SSLWantReadError:
-                pass
-            except ssl.SSLError:
-                return False
-            else:
-                return False
-        # httpcore has no public name for the bytes that its parser holds.
-        connections = self._pool.connections
-        layer: Any = connections[0] if connections else None
-        while layer is not None and not hasattr(layer, "_h11_state"):
-            layer = getattr(layer, "_connection", None)
-        return layer is not None and layer._h11_state.trailing_data == (b"", False)
-
-
 class Connections:
-    """The SDK's own connections, directly or through a proxy.
+    """The SDK's own connections, directly or through a proxy; `backend` replaces the network below them.
 
     A write has a fresh connection. If the server closed an idle one just as a write is sent on it, the outcome of the
     write would be unknown.
@@ -265,13 +208,7 @@ class Connections:
     library: ModuleType = httpx
 
     def __init__(
-        self,
-        base_url: str,
-        *,
-        proxy: Secret | None = None,
-        verify: bool | ssl.SSLContext = True,
-        keepalive: float = 120.0,
-        backend: Any = None,
+        self, base_url: str, proxy: Secret | None, verify: bool | ssl.SSLContext, keepalive: float, backend: Any
     ) -> None:
         if verify is True and base_url.startswith("http://") and proxy is None:
             # A plain URL needs no certificates, and loading them takes longer than many scripts run.
@@ -279,44 +216,73 @@ class Connections:
         self._context = httpx.create_ssl_context(verify=verify, trust_env=False)
         self._proxy = None if proxy is None else _proxy(proxy, self._context)
         self.proxy_address = None if self._proxy is None else _address(self._proxy.url)
+        self.secrets: list[Secret] = []
+        if self._proxy is not None and self._proxy.raw_auth is not None and (password := self._proxy.raw_auth[1]):
+            # Plain, and as sent in basic authentication.
+            basic = base64.b64encode(b":".join(self._proxy.raw_auth)).decode("ascii").rstrip("=")
+            self.secrets = [Secret(password.decode("utf-8", "replace")), Secret(basic)]
         self._keepalive = keepalive
         self._backend = backend
         # The most recent connection is at the right end and reused first, so that the others expire at the left.
-        self._idle: deque[_Connection] = deque()
+        self._idle: deque[tuple[httpx.AsyncHTTPTransport, float]] = deque()
         self._closed = False
+
+    def _connection(self) -> httpx.AsyncHTTPTransport:
+        connection = httpx.AsyncHTTPTransport(
+            verify=self._context,
+            trust_env=False,
+            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=self._keepalive),
+            proxy=self._proxy,
+            socket_options=_SOCKET_OPTIONS,
+        )
+        if self._backend is not None:
+            connection._pool._network_backend = self._backend
+        return connection
 
     async def send(self, native: Any, *, fresh: bool) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """Send a request; return the status, headers and body of its complete reply."""
-        if fresh or not self._idle:
-            connection = _Connection(self._context, self._proxy, self._keepalive, self._backend)
-        else:
-            connection = self._idle.pop()
+        connection = self._connection() if fresh or not self._idle else self._idle.pop()[0]
         is_good = False
         try:
             response = await connection.handle_async_request(native)
             content = await _read(response)
             with suppress(httpx.HTTPError):
                 await response.aclose()
-            is_good = not fresh and not self._closed and connection.is_clean(response)
+            is_good = not fresh and not self._closed and _is_clean(connection, response)
         finally:
             if is_good:
-                await self._keep(connection)
+                now = anyio.current_time()
+                self._idle.append((connection, now))
+                if self._idle[0][1] < now - self._keepalive:
+                    await _close(self._idle.popleft()[0])
             else:
                 await _close(connection)
         return response.status_code, response.headers.raw, content
-
-    async def _keep(self, connection: _Connection) -> None:
-        now = anyio.current_time()
-        connection.idle_since = now
-        self._idle.append(connection)
-        if len(self._idle) > _MAX_IDLE or self._idle[0].idle_since < now - self._keepalive:
-            await _close(self._idle.popleft())
 
     async def aclose(self) -> None:
         """Close idle connections now, and the others when their requests end."""
         self._closed = True
         while self._idle:
-            await _close(self._idle.pop())
+            await _close(self._idle.pop()[0])
+
+
+def _is_clean(connection: httpx.AsyncHTTPTransport, response: httpx.Response) -> bool:
+    """Return whether the connection is open and has no bytes with which the next reply would begin."""
+    stream = response.extensions.get("network_stream")
+    if stream is not None and (tls := stream.get_extra_info("ssl_object")) is not None:
+        try:
+            # From memory, without waiting.
+            tls.read(1)
+        except ssl.SSLError as error:
+            if not isinstance(error, ssl.SSLWantReadError):
+                return False
+        else:
+            return False
+    # httpcore has no public name for the bytes that its parser holds.
+    layer: Any = next(iter(connection._pool.connections), None)
+    while layer is not None and not hasattr(layer, "_h11_state"):
+        layer = getattr(layer, "_connection", None)
+    return layer is not None and layer._h11_state.trailing_data == (b"", False)
 
 
 class CallersClient:
@@ -342,20 +308,12 @@ class CallersClient:
         return await self._in_task(self._exchange(native))
 
     async def _exchange(self, native: Any) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        reply = await self._client.send(native, auth=None, follow_redirects=False, stream=True)
         try:
-            reply = await self._client.send(native, auth=None, follow_redirects=False, stream=True)
-            try:
-                content = _bounded(reply.content) if reply.is_stream_consumed else await _read(reply)
-            finally:
-                with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
-                    await reply.aclose()
-        except self.library.HTTPStatusError as error:
-            # An event hook of the client raised because of the status.
-            reply = error.response
-            if not reply.is_error or getattr(reply, "_request", None) is not native:
-                # The reply to another request, which the hook made.
-                raise
-            content = _bounded(reply.content) if reply.is_stream_consumed else b""
+            content = _bounded(reply.content) if reply.is_stream_consumed else await _read(reply)
+        finally:
+            with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
+                await reply.aclose()
         return reply.status_code, reply.headers.raw, content
 
     async def _in_task(self, work: Coroutine[Any, Any, T]) -> T:
@@ -377,7 +335,6 @@ class CallersClient:
 
 
 def library_of(client: object) -> ModuleType:
-    """Return the HTTP library of a caller's client; `ConfigurationError` for any other object."""
     for name in ("httpx", "httpx2"):
         library = sys.modules.get(name)
         if library is not None and isinstance(client, library.AsyncClient):
@@ -391,7 +348,6 @@ def library_of(client: object) -> ModuleType:
 
 
 async def _read(reply: Any) -> bytes:
-    """Read a reply to its end, decompressed and in bounded memory."""
     body = bytearray()
     chunks = aiter(reply.stream)
     async for chunk in chunks:
@@ -403,13 +359,11 @@ async def _read(reply: Any) -> bytes:
                 await anext(chunks, None)
             _bounded(bytes(body))
     encoding = b",".join(value for name, value in reply.headers.raw if name.lower() == b"content-encoding")
-    layers = [layer for part in encoding.decode("latin-1").lower().split(",") if (layer := part.strip())]
-    match [layer for layer in layers if layer != "identity"]:
-        case []:
-            return bytes(body)
-        case ["gzip" | "x-gzip"]:
-            return _inflated(bytes(body))
-    raise DecodeError("the reply has an encoding that was not asked for")
+    if encoding.lower() in (b"gzip", b"x-gzip"):
+        return _inflated(bytes(body))
+    if encoding.lower() not in (b"", b"identity"):
+        raise DecodeError("the reply has an encoding that was not asked for")
+    return bytes(body)
 
 
 def _bounded(content: bytes) -> bytes:
@@ -419,29 +373,25 @@ def _bounded(content: bytes) -> bytes:
 
 
 def _inflated(data: bytes) -> bytes:
-    """Decompress gzip, of several members (RFC 1952, 2.2) and with padding, in bounded memory."""
-    body = b""
-    for _ in range(100):
-        member = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        try:
-            # One byte more than the limit distinguishes a body that is too large from one that just fits.
-            body += member.decompress(data, MAX_BODY + 1 - len(body))
-        except zlib.error:
-            break
-        _bounded(body)
-        if not member.eof and data:
-            raise TransportError("the reply ended in the middle of its gzip stream")
-        data = member.unused_data.lstrip(b"\0")
-        if not data.startswith(b"\x1f\x8b"):
-            return body
-    raise DecodeError("the reply is declared as gzip, but is not valid gzip")
+    import gzip
+
+    error: TransportError | DecodeError
+    try:
+        # One byte more than the limit distinguishes a body that is too large from one that just fits.
+        body = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MAX_BODY + 1)
+    except EOFError:
+        error = TransportError("the reply ended in the middle of its gzip stream")
+    except (OSError, zlib.error):
+        error = DecodeError("the reply is declared as gzip, but is not valid gzip")
+    else:
+        return _bounded(body)
+    raise error
 
 
 # Requests
 
 
 def _encoded(name: str, value: str) -> tuple[bytes, bytes]:
-    """Encode a header that a middleware added."""
     with suppress(UnicodeEncodeError):
         if name and value.replace("\t", "").isprintable():
             return name.encode("ascii"), value.encode("latin-1")
@@ -453,57 +403,33 @@ def _content_class(library: Any) -> type[Any]:
     """Return a class of request bodies for a library, which accepts only subclasses of its own."""
 
     class Content(library.ByteStream):  # type: ignore[misc]  # the library is known when it runs
+        """Body that is its own iterator: the library's is a generator, and trio warns of one that is not finished."""
+
         def __init__(self, content: bytes) -> None:
             super().__init__(content)
             self._content = content
 
-        def __aiter__(self) -> AsyncIterator[bytes]:
-            return _Once(self._content)
+        def __aiter__(self) -> Any:
+            self._pieces = [self._content]
+            return self
+
+        async def __anext__(self) -> bytes:
+            if not self._pieces:
+                raise StopAsyncIteration
+            return self._pieces.pop()
 
     return Content
-
-
-class _Once:
-    """Asynchronous iterator over one piece.
-
-    The library's own iterator is a generator: if sending fails it is not finished, and trio warns of that.
-    """
-
-    __slots__ = ("_pieces",)
-
-    def __init__(self, piece: bytes) -> None:
-        self._pieces = [piece]
-
-    def __aiter__(self) -> _Once:
-        return self
-
-    async def __anext__(self) -> bytes:
-        if not self._pieces:
-            raise StopAsyncIteration
-        return self._pieces.pop()
 
 
 def _proxy(url: Secret, context: ssl.SSLContext) -> httpx.Proxy:
     # Raised outside of the handler and without the URL, which may contain a password.
     with suppress(ValueError, TypeError, httpx.InvalidURL):
-        proxy = httpx.Proxy(url.reveal())
-        if proxy.url.host and proxy.url.scheme in ("http", "https"):
-            return httpx.Proxy(url.reveal(), ssl_context=context if proxy.url.scheme == "https" else None)
+        is_tls = httpx.URL(url.reveal()).scheme == "https"
+        return httpx.Proxy(url.reveal(), ssl_context=context if is_tls else None)
     raise ConfigurationError("proxy must be the URL of a proxy, such as http://proxy.example:3128")
 
 
-def proxy_secrets(url: Secret) -> list[Secret]:
-    """List the secrets of a proxy's URL: its password, plain and as sent in basic authentication."""
-    with suppress(ValueError, TypeError, httpx.InvalidURL):
-        auth = httpx.Proxy(url.reveal()).raw_auth
-        if auth is not None and auth[1]:
-            basic = base64.b64encode(b":".join(auth)).decode("ascii").rstrip("=")
-            return [Secret(auth[1].decode("utf-8", "replace")), Secret(basic)]
-    return []
-
-
 def _address(url: Any) -> str:
-    """Format host and port of a library's URL, an IPv6 address in brackets."""
     # `url.host` is decoded: it differs for an international name, and fails for some that begin with xn--.
     host, port = url.raw_host.decode("ascii"), url.port or {"http": 80, "https": 443}.get(url.scheme)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -520,46 +446,41 @@ async def _close(connection: Any) -> None:
 
 
 def _explanation(error: Exception, names: set[str], server: str, proxy: str | None, call: Call) -> tuple[str, bool]:
-    """Return the message for a failure, and whether a retry cannot help."""
-    timeouts = call.limits.timeouts
     peer = server if proxy is None else f"{server} through the proxy {proxy}"
-    if (reason := next(filter(None, map(_certificate_problem, _links(error))), None)) and "ConnectError" in names:
-        advice = "if its authority is a private one, load it into an ssl.SSLContext and pass that as verify="
-        return f"the certificate of {peer} is not accepted: {reason}; {advice}", True
+    if "ConnectError" in names and (flaw := next(filter(None, map(_certificate_flaw, _links(error))), None)):
+        return f"the certificate of {peer} is not accepted: {flaw}; for a private authority give verify=", True
     if "ProxyError" in names:
-        status = str(error)[:3] if str(error)[:3].isdecimal() else ""
-        advice = "; put the proxy's user and password into its URL" if status == "407" else ""
-        answer = f": it answered {status}" if status else ""
-        permanent = bool(status) and int(status) < 500 and status not in ("408", "425", "429")
-        return f"the proxy {proxy} did not connect to {server}{answer}{advice}", permanent
+        status = int(digits) if (digits := str(error)[:3]).isdecimal() else 0
+        advice = "; put the proxy's user and password into its URL" if status == 407 else ""
+        is_final = 0 < status < 500 and status not in (408, 425, 429)
+        return f"the proxy {proxy} did not connect to {server}: status {status or 'unknown'}{advice}", is_final
     if names & {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError"}:
         return f"the HTTP library refused the request to {server}", True
+    timeouts = call.limits.timeouts
     sentences = {
         "ConnectTimeout": f"no connection within {timeouts.connect:g} s to {peer}",
         "ConnectError": f"no connection to {peer}{_reason(error)}",
         "ReadTimeout": f"nothing came from {peer} for {timeouts.read:g} s",
         "WriteTimeout": f"{peer} took nothing of the request for {timeouts.write:g} s",
-        "PoolTimeout": f"the http_client had no free connection for {server}",
     }
     broke = f"the connection to {peer} broke{_reason(error)}"
     return next((sentence for name, sentence in sentences.items() if name in names), broke), False
 
 
 def _reason(error: BaseException) -> str:
-    """Return the system's reason for a failed connection."""
     for link in _links(error):
-        if isinstance(link, socket.gaierror):
-            return ": no such host"
         if isinstance(link, ssl.SSLError):
             return ": the TLS handshake failed; is https:// right in the URL?"
+        if isinstance(link, socket.gaierror):
+            return ": no such host"
         if isinstance(link, OSError) and link.errno is not None and link.errno in errno.errorcode:
             return f": {os.strerror(link.errno).lower()}"
     return ""
 
 
-def _certificate_problem(error: BaseException) -> str:
+def _certificate_flaw(error: BaseException) -> str:
     # Some libraries keep only the text of OpenSSL's error.
-    found = re.search(r"certificate verify failed(?:: )?([^(]*)", str(error), re.IGNORECASE)
+    found = re.search(r"(?i)certificate verify failed(?:: )?([^(]*)", str(error))
     return getattr(error, "verify_message", "") or ("" if found is None else found[1].strip() or "not valid")
 
 
@@ -573,17 +494,3 @@ def _links(error: BaseException) -> Iterator[BaseException]:
         for one in (link.__cause__ or link.__context__, *following):
             if one is not None and one not in links:
                 links.append(one)
-
-
-def _foreign(error: Exception) -> TransportError:
-    """Return the error for an exception that the HTTP library does not document.
-
-    Its text may show the request with its token, and is left out. A builtin type counts as a bug, and is not retried.
-    """
-    kind = type(error)
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return TransportError(
-        f"the HTTP client failed with {kind.__module__}.{kind.__qualname__} in {Path(frame.filename).name}, line"
-        f" {frame.lineno}",
-        permanent=kind.__module__ == "builtins",
-    )

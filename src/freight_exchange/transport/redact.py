@@ -20,22 +20,17 @@ from freight_exchange.errors import DecodeError
 from freight_exchange.wire import SECRETS, names
 from freight_exchange.wire.json import decoded
 
-__all__ = ["LONGEST", "MASK", "Redactor", "Secret", "redact_decode_error", "reply_headers", "sending"]
-
 MASK: Final = "***"
 _CUT: Final = "..."
 LONGEST: Final = 8_192
 """Maximum number of characters of a reply in an error."""
 _MAX_READ: Final = 65_536
 """Maximum number of characters to mask, which limits the cost."""
-_DEEPEST: Final = 8
 
 _PATTERNS: Final = (
-    re.compile(r"(?i)\b(bearer\s+|authorization\W{1,8}basic\s+)[^\s\"',;]+"),
-    # The pattern starts in the middle of a key: a search for its beginning would scan a long word once for each letter.
-    re.compile(
-        rf"(?i)((?:{'|'.join(SECRETS)})[\w-]{{0,40}}\\*[\"']?\s*[:=]\s*\\*[\"']?)(?!bearer\b|basic\b)[^\s\"',;&}}]+"
-    ),
+    r"(?i)\b(bearer\s+|authorization\W{1,8}basic\s+)[^\s\"',;]+",
+    # It starts in the middle of a key: a search for its beginning would scan a long word once for each letter.
+    rf"(?i)((?:{'|'.join(SECRETS)})[\w-]{{0,40}}\\*[\"']?\s*[:=]\s*\\*[\"']?)(?!bearer\b|basic\b)[^\s\"',;&}}]+",
 )
 
 
@@ -89,11 +84,10 @@ class Redactor:
             if len(form) >= shortest:
                 text = text.replace(form, MASK)
         for pattern in _PATTERNS:
-            text = pattern.sub(rf"\1{MASK}", text)
+            text = re.sub(pattern, rf"\1{MASK}", text)
         return text
 
     def text(self, text: str, size: str = "") -> str:
-        """Mask secrets in a text, and cut it to `LONGEST` characters."""
         masked = self.masked(text[:_MAX_READ])
         if len(text) <= LONGEST:
             return masked
@@ -103,41 +97,38 @@ class Redactor:
         return f"{masked[:LONGEST]}{_CUT} ({size or f'{len(text)} characters'})"
 
     def excerpt(self, content: bytes) -> str:
-        """Return the beginning of a body as text, with secrets masked."""
         return self.text(decoded(content[: 4 * _MAX_READ]), f"{len(content)} bytes")
 
     def value(self, value: object) -> object:
         """Copy the beginning of a JSON value, with secrets masked in every string and key."""
         room = LONGEST
 
-        def take(value: object, depth: int) -> object:
+        def take(value: object) -> object:
             nonlocal room
+            room -= 1
             if isinstance(value, str):
                 masked = self.text(value)
                 room -= len(masked)
                 return masked
-            if not isinstance(value, Mapping | list | tuple):
-                return value
-            if depth > _DEEPEST:
-                return _CUT
             if isinstance(value, Mapping):
                 taken: dict[str, object] = {}
                 for key, item in value.items():
                     if room <= 0:
                         return {**taken, _CUT: _CUT}
-                    room -= len(key) + 1
-                    shown = key if key in names() else self.text(key)
-                    taken[shown] = MASK if _is_secret(key) else take(item, depth + 1)
+                    room -= len(key)
+                    is_secret = any(word in key.casefold() for word in SECRETS)
+                    taken[key if key in names() else self.text(key)] = MASK if is_secret else take(item)
                 return taken
-            items: list[object] = []
-            for item in value:
-                if room <= 0:
-                    return [*items, _CUT]
-                room -= 1
-                items.append(take(item, depth + 1))
-            return items
+            if isinstance(value, list | tuple):
+                items: list[object] = []
+                for item in value:
+                    if room <= 0:
+                        return [*items, _CUT]
+                    items.append(take(item))
+                return items
+            return value
 
-        return take(value, 0)
+        return take(value)
 
     def without_secrets(self, value: object, content: bytes) -> object:
         """Mask the known secrets in a whole JSON value of `content`, but not short ones, which may be words of it."""
@@ -177,16 +168,10 @@ def _spellings(secret: str) -> set[str]:
     return in_json | {form.replace("/", "\\/") for form in in_json} | in_bytes | in_repr
 
 
-def _is_secret(key: str) -> bool:
-    """Return whether a key is that of a password or token."""
-    folded = key.casefold()
-    return any(word in folded for word in SECRETS)
-
-
 # Errors and headers
 
 _SHOWN_HEADERS: Final = frozenset({*REQUEST_ID_HEADERS, "content-type", "date", "server", "via"})
-_SHOWN_OF_CALLS: Final = re.compile(r"retry-after|(x-)?rate-?limit[a-z-]*")
+_SHOWN_OF_CALLS: Final = r"retry-after|(x-)?rate-?limit[a-z-]*"
 _MAX_VALUE: Final = 200
 _MIN_IN_PROSE: Final = 12
 """Minimum length of a secret to mask in this package's own words: a shorter one may be one of these words."""
@@ -197,7 +182,7 @@ def reply_headers(headers: Sequence[tuple[bytes, bytes]], redactor: Redactor, *,
     found: dict[str, str] = {}
     for raw_name, raw_value in headers:
         name = raw_name.decode("latin-1").lower()
-        if name in _SHOWN_HEADERS or (not login and _SHOWN_OF_CALLS.fullmatch(name)):
+        if name in _SHOWN_HEADERS or (not login and re.fullmatch(_SHOWN_OF_CALLS, name)):
             value = redactor.masked(" ".join(raw_value[:_MAX_READ].decode("latin-1").split()))
             found.setdefault(name, value if len(value) <= _MAX_VALUE else f"{value[:_MAX_VALUE]}{_CUT}")
     return ReplyHeaders(found) if found else NO_HEADERS
@@ -238,18 +223,17 @@ def filter_logs() -> None:
 
 def _mask_record(record: logging.LogRecord) -> bool:
     """Mask secrets in a record. Always return `True`: no record is dropped."""
-    current = sending.get()
-    if current is None:
+    if (current := sending.get()) is None:
         return True
     redactor, is_login = current
-    if is_login and record.name in _LIBRARIES:
-        # The token in a login's reply is not known yet. The library's line ends with the reason phrase.
-        if isinstance(record.args, tuple) and record.args and record.args[-1] not in _PHRASES:
-            record.args = (*record.args[:-1], MASK)
-    elif is_login:
+    # The token in a login's reply is not known yet.
+    if is_login and record.name not in _LIBRARIES:
         event, _, facts = record.getMessage().partition(" ")
         if event.startswith("receive_") and facts:
             record.msg, record.args = f"{event} {MASK}", ()
+    elif is_login and isinstance(record.args, tuple) and record.args and record.args[-1] not in _PHRASES:
+        # The library's line ends with the reason phrase.
+        record.args = (*record.args[:-1], MASK)
     message = record.getMessage()
     if (masked := redactor.masked(message)) != message:
         record.msg, record.args = masked, ()

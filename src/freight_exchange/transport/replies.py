@@ -6,7 +6,6 @@ import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from freight_exchange import wire
 from freight_exchange.errors import (
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from freight_exchange.transport.call import Response
     from freight_exchange.transport.redact import Redactor
 
-__all__ = ["MAX_HONOURED", "error_of", "format_seconds", "is_unauthorized", "login_error", "retry_after"]
-
 MAX_HONOURED: Final = 3600.0
 """Longest `Retry-After` to obey, in seconds: one of years may be a mistake, and must not end all calls."""
 _MAX_SECONDS: Final = 10.0**9
@@ -34,7 +31,7 @@ _MAX_PARSED: Final = 262_144
 """Longest body of an error to parse. A longer one is a dump of something else, and parsing it takes long."""
 _REJECTED: Final = frozenset({200, 400, 401, 403, 422})
 """Statuses at which a login's reply can report wrong credentials."""
-_TOKEN: Final = re.compile(r".{20}|(?=.*\d)(?=.*[A-Za-z]).{6}|\d{8}")
+_TOKEN: Final = r".{20}|(?=.*\d)(?=.*[A-Za-z]).{6}|\d{8}"
 """Long word, mixture of letters and digits, or long number: it could be a token."""
 
 
@@ -59,7 +56,6 @@ def _date(text: str) -> datetime | None:
 
 
 def format_seconds(seconds: float) -> str:
-    """Format seconds for a message."""
     if seconds > 86_400:
         return "more than a day"
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
@@ -103,7 +99,7 @@ def login_error(response: Response, redactor: Redactor, *, wait: float | None) -
     data = _json(response)
     sentence = wire.find_sentence(redactor.value(data)) if isinstance(data, dict) else None
     if sentence is not None:
-        sentence = re.sub(r"\S+", lambda found: MASK if _TOKEN.search(found.group()) else found.group(), sentence)
+        sentence = re.sub(r"\S+", lambda found: MASK if re.search(_TOKEN, found.group()) else found.group(), sentence)
     body: object = None if sentence is None else {"message": sentence}
     if response.status in _REJECTED:
         if wire.find_rejection(data) is not None:
@@ -125,23 +121,21 @@ def login_error(response: Response, redactor: Redactor, *, wait: float | None) -
 def _status_error(
     response: Response, redactor: Redactor, sentence: str | None, body: object, wait: float | None
 ) -> APIStatusError:
-    status, words = response.status, f": {sentence}" if sentence else ""
+    status = response.status
+    kind, what = _MEANINGS.get(status, (APIStatusError, "the service refused the call"))
     if status == 429:
         until = "" if wait is None else f", and to wait {format_seconds(wait)}"
-        return RateLimitedError(
-            f"the service asks for fewer calls{until}{words}", retry_after=wait, status=status, body=body
-        )
-    if status >= 500:
-        failed = ServerError(f"the service failed{words}", status=status, body=body)
-        failed.retry_after = wait
-        return failed
-    if 300 <= status < 400:
-        where = _destination(response.header("location"))
-        target = f" to {redactor.text(where)}" if where else ""
+        kind, what = RateLimitedError, f"the service asks for fewer calls{until}"
+    elif status >= 500:
+        kind, what = ServerError, "the service failed"
+    elif 300 <= status < 400:
+        origin = re.match(r"https?://[\w.-]+(:\d+)?(?=[/?#]|$)", response.header("location") or "")
+        target = f" to {redactor.text(origin[0])}" if origin else ""
         what = f"the service redirects{target}, and redirects are never followed: check base_url"
-        return APIStatusError(what, status=status, body=body)
-    kind, what = _MEANINGS.get(status, (APIStatusError, "the service refused the call"))
-    return kind(f"{what if status >= 200 else 'the service gave no final answer'}{words}", status=status, body=body)
+    error = kind(f"{what}: {sentence}" if sentence else what, status=status, body=body)
+    if isinstance(error, RateLimitedError | ServerError):
+        error.retry_after = wait
+    return error
 
 
 _MEANINGS: Final[dict[int, tuple[type[APIStatusError], str]]] = {
@@ -151,19 +145,6 @@ _MEANINGS: Final[dict[int, tuple[type[APIStatusError], str]]] = {
     # This is not a refusal: the outcome of a write is unknown.
     408: (APIStatusError, "the service gave up waiting for the request"),
 }
-
-
-def _destination(location: str | None) -> str | None:
-    """Return the origin of a redirect, and its path if that cannot hold a token."""
-    try:
-        parts = urlsplit(location or "")
-    except ValueError:
-        return None
-    path = parts.path.partition(";")[0][:100]
-    if not path.isprintable() or any(_TOKEN.search(step) for step in path.split("/")):
-        path = ""
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{path}" if host else path or None
 
 
 def _json(response: Response) -> object:

@@ -6,7 +6,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import anyio
 import attrs
@@ -15,7 +15,6 @@ from tenacity import AsyncRetrying, RetryCallState
 from freight_exchange.errors import (
     APIStatusError,
     AuthenticationError,
-    ConfigurationError,
     DeadlineExceededError,
     DecodeError,
     FreightExchangeError,
@@ -23,7 +22,6 @@ from freight_exchange.errors import (
     RateLimitedError,
     TransportError,
 )
-from freight_exchange.hooks import Retry as RetryEvent
 from freight_exchange.platform import clock
 from freight_exchange.transport.call import RequestKind
 from freight_exchange.transport.limits import MAX_WAIT
@@ -31,20 +29,15 @@ from freight_exchange.transport.redact import redact_decode_error, reply_headers
 from freight_exchange.transport.replies import error_of, login_error, retry_after
 
 if TYPE_CHECKING:
-    from freight_exchange.hooks import Hooks
+    from freight_exchange.instruments import Hooks
     from freight_exchange.options import RetryPolicy
     from freight_exchange.transport.call import Call, Request, Response, Send
     from freight_exchange.transport.redact import Redactor
-
-__all__ = ["Deadline", "Outcome", "Retry", "Rule", "rule_of"]
 
 _logger = logging.getLogger("freight_exchange.transport")
 
 Result = Callable[["Call", "Request"], Awaitable[object]]
 """Sender that returns the result of a call."""
-
-_DENIALS = (TransportError, DecodeError, APIStatusError, DeadlineExceededError, ConfigurationError)
-"""Errors that claim that a call had no effect."""
 
 
 class FailedAttemptError(Exception):
@@ -66,67 +59,55 @@ class Outcome:
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> object:
         call.stopped = False
+        reply: Response | None = None
         try:
             response = await call_next(call, request)
-            if call.in_doubt and call.reply is None:
+            # A middleware's answer proves nothing about a write: the network's own reply decides.
+            reply = call.reply if call.in_doubt else response
+            if reply is None:
                 raise TransportError("a middleware answered for a write that has no reply")
+            map_error = login_error if call.kind is RequestKind.LOGIN else error_of
+            error = map_error(reply, self._redactor, wait=retry_after(reply, wall=clock.wall_time()))
+            if error is None:
+                return call.read(response)
         except Exception as failure:  # noqa: BLE001  # a bug of a middleware too: the outcome of the write matters more
-            return self._failed(call, failure)
+            self._raise(call, failure, reply)
         finally:
             # After its middleware has returned, nothing of this attempt may be sent.
             call.stopped = True
-        return self.result(call, response)
-
-    def result(self, call: Call, response: Response) -> object:
-        """Return the result in a reply."""
-        try:
-            wait = retry_after(response, wall=clock.wall_time())
-            map_error = login_error if call.kind is RequestKind.LOGIN else error_of
-            error: FreightExchangeError | None = map_error(response, self._redactor, wait=wait)
-            if error is not None and call.in_doubt and call.reply is not None and response is not call.reply:
-                # A middleware's answer proves nothing about a write: the network's own reply decides.
-                response = call.reply
-                error = error_of(response, self._redactor, wait=retry_after(response, wall=clock.wall_time()))
-                if error is None:
-                    raise TransportError("a middleware made an error of the reply")
-            if error is None:
-                return call.read(response)
-        except Exception as failure:  # noqa: BLE001  # as above
-            return self._failed(call, failure, response)
-        describe(error, call, self._redactor, response)
+        describe(error, call, self._redactor, reply)
         raise FailedAttemptError(error)
 
-    def _failed(self, call: Call, failure: Exception, response: Response | None = None) -> object:
-        """Raise the error for a failed attempt."""
-        if call.in_doubt and isinstance(failure, _DENIALS):
-            # The frames of the decoder contain the reply, which may repeat a token.
-            failure.__traceback__ = None
-            # Only this call's own state counts: the error may be a middleware's, about another call.
-            if not failure.settled:
-                describe(failure, call, self._redactor, response)
-            cause = None if failure.settled else failure
-            raise outcome_unknown(call, _sentence(failure), self._redactor, cause) from None
-        if call.in_doubt and not isinstance(failure, FreightExchangeError):
+    def _raise(self, call: Call, failure: Exception, reply: Response | None) -> NoReturn:
+        if not isinstance(failure, FreightExchangeError):
+            if not call.in_doubt:
+                raise failure
             message = f"{type(failure).__name__} was raised after the request began to leave"
             raise outcome_unknown(call, message, self._redactor) from failure
-        if isinstance(failure, FreightExchangeError) and not failure.settled:
-            if isinstance(failure, DeadlineExceededError):
-                describe(failure, call, self._redactor)
-                failure.settled = True
-            elif isinstance(failure, TransportError | DecodeError):
-                describe(failure, call, self._redactor, response)
-                raise FailedAttemptError(failure.with_traceback(None)) from None
+        if failure.settled and not call.in_doubt:
+            raise failure
+        # The frames of the decoder contain the reply, which may repeat a token.
+        failure.__traceback__ = None
+        # Only this call's own state counts: a settled error is a middleware's, about another call.
+        if not failure.settled and isinstance(failure, TransportError | DecodeError | DeadlineExceededError):
+            describe(failure, call, self._redactor, reply)
+        if call.in_doubt:
+            place = f" at {failure.path}" if isinstance(failure, DecodeError) and failure.path != "$" else ""
+            cause = None if failure.settled else failure
+            raise outcome_unknown(call, f"{failure.message}{place}", self._redactor, cause) from None
+        if isinstance(failure, TransportError | DecodeError):
+            raise FailedAttemptError(failure) from None
+        failure.settled = isinstance(failure, DeadlineExceededError)
         raise failure
 
 
 def outcome_unknown(
     call: Call, message: str, redactor: Redactor, cause: FreightExchangeError | None = None
 ) -> OutcomeUnknownError:
-    """Make the error for a write that may have been carried out."""
     error = OutcomeUnknownError(
         f"{message}; whether it was carried out is not known",
         write=call.write,
-        exchange=call.reconciler,
+        _exchange=call.reconciler,
         status=None if cause is None else cause.status,
         body=None if cause is None else cause.body,
     )
@@ -135,12 +116,6 @@ def outcome_unknown(
         error.headers = cause.headers
     error.settled = True
     return error
-
-
-def _sentence(error: FreightExchangeError) -> str:
-    """Return the message, with the position in the reply if it has one."""
-    at_a_place = isinstance(error, DecodeError) and error.path != "$"
-    return f"{error.message} at {error.path}" if at_a_place else error.message
 
 
 def describe(error: FreightExchangeError, call: Call, redactor: Redactor, response: Response | None = None) -> None:
@@ -152,7 +127,6 @@ def describe(error: FreightExchangeError, call: Call, redactor: Redactor, respon
     else:
         error.path = call.path
     error.attempts = call.sends
-    error.token_refused = call.replays > 0
     error.elapsed = anyio.current_time() - call.started
     if response is not None:
         is_login = call.kind is RequestKind.LOGIN
@@ -163,8 +137,7 @@ def describe(error: FreightExchangeError, call: Call, redactor: Redactor, respon
             error.body = redactor.excerpt(response.content)
 
 
-@attrs.frozen
-class Rule:
+class Rule(NamedTuple):
     """Consequence of a failed attempt: how many `attempts` the call may have, and what the next one costs.
 
     If the write `is_in_doubt`, it may have been carried out, so there is no other attempt, ever.
@@ -226,14 +199,21 @@ class Retry:
 
     async def __call__(self, call: Call, request: Request, call_next: Result) -> object:
         # Without tenacity, which takes a tenth of the time of a call that succeeds at once.
+        result: object = None
+        first: FailedAttemptError | None = None
         try:
             result = await call_next(call, request)
         except FailedAttemptError as failed:
             first = failed
-        else:
-            self._earn(call)
-            return result
         # Outside of the handler, so that no later error has the first one as its context.
+        if first is not None:
+            result = await self._repeated(first, call, request, call_next)
+        # Calls that all fail may need logins meanwhile.
+        if call.kind is not RequestKind.LOGIN:
+            self._tokens = min(self._budget, self._tokens + 1)
+        return result
+
+    async def _repeated(self, first: FailedAttemptError, call: Call, request: Request, call_next: Result) -> object:
         error, rule = first.error, _STOP
 
         async def attempt() -> object:
@@ -262,63 +242,51 @@ class Retry:
 
         async def announce(state: RetryCallState) -> None:
             self._tokens -= rule.cost
-            delay, number = state.upcoming_sleep, call.sends
+            delay = state.upcoming_sleep
             _logger.info("%s; retrying in %.2f s (call %s)", error, delay, call.call_id)
             if self._hooks:
-                event = RetryEvent(
-                    method=call.method, path=call.path, number=number, delay=delay, error=error, call_id=call.call_id
-                )
-                await self._hooks.emit(event)
+                from freight_exchange.hooks import Retry as Event
+
+                facts: Any = {"method": call.method, "path": call.path, "number": call.sends, "call_id": call.call_id}
+                await self._hooks.emit(Event(delay=delay, error=error, **facts))
             call.reset()
 
         retrying = AsyncRetrying(
             retry=retry, wait=wait, stop=stop, before_sleep=announce, sleep=anyio.sleep, reraise=True
         )
         with suppress(FailedAttemptError):
-            result = await retrying(attempt)
-            self._earn(call)
-            return result
-        raise _settled(call, error, self._redactor)
-
-    def _earn(self, call: Call) -> None:
-        # Calls that all fail may need logins meanwhile.
-        if call.kind is not RequestKind.LOGIN:
-            self._tokens = min(self._budget, self._tokens + 1)
+            return await retrying(attempt)
+        if rule_of(error, call.kind, call.limits.retries).is_in_doubt:
+            raise outcome_unknown(call, error.message, self._redactor, error)
+        call.reset()
+        error.settled = True
+        raise error
 
 
 class Deadline:
     """Middleware that cancels the call when its deadline has passed, or when its client is closed."""
 
-    def __init__(self, outcome: Outcome, redactor: Redactor) -> None:
-        self._outcome = outcome
+    def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self.running: dict[anyio.CancelScope, int] = {}
         """Scopes of the running calls, with the tasks that they run in."""
         self.is_closed = False
 
     async def __call__(self, call: Call, request: Request, call_next: Result) -> object:
-        with anyio.CancelScope(deadline=call.ends_at) as scope:
-            self.running[scope] = anyio.get_current_task().id
+        with anyio.CancelScope(deadline=call.ends_at) as call.scope:
+            self.running[call.scope] = anyio.get_current_task().id
             try:
                 if call.ends_at > anyio.current_time():
                     return await call_next(call, request)
             finally:
                 call.stopped = True
-                del self.running[scope]
-        if call.reply is not None:
-            # The reply came in time, but hooks delayed it.
-            try:
-                return self._outcome.result(call, call.reply)
-            except FailedAttemptError as failed:
-                last = failed.error
-            raise _settled(call, last, self._redactor)
+                del self.running[call.scope]
         if self.is_closed:
             message = "the client was closed during the call"
             error: FreightExchangeError = TransportError(message, permanent=True, unsent=not call.began)
         else:
             message = f"the deadline of {call.limits.deadline:g} s has passed"
             error = DeadlineExceededError(f"{message}{call.queue}; nothing took effect")
-            error.login_pending = call.waits_for_login
         if call.in_doubt:
             raise outcome_unknown(call, f"{message} after the request began to leave", self._redactor)
         describe(error, call, self._redactor)
@@ -336,12 +304,3 @@ class Deadline:
             # Polled, as an event would cost every call.
             while any(task != own for task in self.running.values()):  # noqa: ASYNC110
                 await anyio.sleep(0.001)
-
-
-def _settled(call: Call, error: FreightExchangeError, redactor: Redactor) -> FreightExchangeError:
-    """Return the error of a call whose last attempt failed: in doubt, or without effect."""
-    if rule_of(error, call.kind, call.limits.retries).is_in_doubt:
-        return outcome_unknown(call, error.message, redactor, error)
-    call.reset()
-    error.settled = True
-    return error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -14,26 +15,21 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.base import NO_HEADERS
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, FreightExchangeError
-from freight_exchange.hooks import Attempt, CallInfo
+from freight_exchange.options import DEFAULT_DEADLINE
 from freight_exchange.platform import clock
-from freight_exchange.transport.call import Call, Limits, Request, RequestKind, Response, Send, new_call_id
+from freight_exchange.transport.call import Call, Request, RequestKind, Response, Send, new_call_id
 from freight_exchange.transport.limits import Brake, Slots
-from freight_exchange.transport.network import CallersClient, Connections, Network, proxy_secrets
+from freight_exchange.transport.network import CallersClient, Connections, Network
 from freight_exchange.transport.redact import Redactor, Secret, filter_logs, reply_headers
 from freight_exchange.transport.retry import Deadline, Outcome, Retry
 from freight_exchange.transport.token import Grant, Token
 
 if TYPE_CHECKING:
-    import ssl
-
+    from freight_exchange.config import Config
     from freight_exchange.errors import Reconciler
-    from freight_exchange.hooks import Hooks
+    from freight_exchange.instruments import Hooks
     from freight_exchange.models import User, Write
     from freight_exchange.transport.call import Middleware
-    from freight_exchange.transport.token import Credentials
-    from freight_exchange.transport.token_file import TokenFile
-
-__all__ = ["Transport"]
 
 T = TypeVar("T")
 _logger = logging.getLogger("freight_exchange.transport")
@@ -42,7 +38,6 @@ _CLOSE_TIMEOUT = 5.0
 _LAST_RECORD_TIMEOUT = 1.0
 
 
-@attrs.define(kw_only=True, eq=False, repr=False, slots=False)
 class Transport:
     """Transport of a client: sends each call through the layers, outermost first.
 
@@ -51,28 +46,18 @@ class Transport:
     limit what is sent; `Network` sends it. Before `open`, `backend` may replace httpcore's, for exchanges in memory.
     """
 
-    base_url: str
-    credentials: Credentials
-    hooks: Hooks
-    retry_tokens: int
-    login_limits: Limits
-    max_connections: int
-    max_writes: int
-    keepalive: float
-    middleware: tuple[Middleware, ...] = ()
-    proxy: Secret | None = None
-    verify: bool | ssl.SSLContext = True
-    http_client: Any = None
-    token_store: TokenFile | None = None
-    redactor: Redactor = attrs.field(init=False, factory=Redactor)
-    user: User | None = attrs.field(init=False, default=None)
-    backend: Any = attrs.field(init=False, default=None)
-    _loop: object = attrs.field(init=False, default=None)
-    _is_closed: bool = attrs.field(init=False, default=False)
+    def __init__(self, options: Config) -> None:
+        self._options = options
+        # One login serves all views, whose deadlines may differ.
+        self._login_options = attrs.evolve(options, deadline=max(options.deadline, DEFAULT_DEADLINE))
+        self.redactor = Redactor()
+        self.user: User | None = None
+        self.backend: Any = None
+        self._loop: object = None
+        self._is_closed = False
 
     @property
     def was_opened(self) -> bool:
-        """`True` once it has been opened."""
         return self._loop is not None
 
     async def open(self) -> None:
@@ -82,49 +67,40 @@ class Transport:
                 f"this client is {'closed: make a new one' if self._is_closed else 'open already'}"
             )
         self._loop = anyio.lowlevel.current_token()
-        redactor = self.redactor
+        options, redactor = self._options, self.redactor
         filter_logs()
-        if self.http_client is None:
-            if self.proxy is not None:
-                # A proxy may repeat its password in its answer, which httpcore logs.
-                for secret in proxy_secrets(self.proxy):
-                    redactor.add(secret)
-            self._connections: Connections | CallersClient = Connections(
-                self.base_url,
-                proxy=self.proxy,
-                verify=self.verify,
-                keepalive=self.keepalive,
-                backend=self.backend,
+        self._connections: Connections | CallersClient
+        if options.http_client is None:
+            self._connections = Connections(
+                options.base_url, options.proxy, options.verify, options.keepalive, self.backend
             )
+            # A proxy may repeat its password in its answer, which httpcore logs.
+            for secret in self._connections.secrets:
+                redactor.add(secret)
         else:
-            self._connections = CallersClient(self.http_client)
-        if self.token_store is None:
-            self._token = Token(self.hooks, self.credentials, self._log_in)
+            self._connections = CallersClient(options.http_client)
+        if options.token_store is None:
+            self._token = Token(options.hooks, options.credentials, self._log_in)
         else:
             # Imported here: most programs share no login.
             from freight_exchange.transport.token_file import SharedLogin
 
             # Half of the time limit is for waiting, and the other half for a login of this process.
-            seconds = self.login_limits.deadline / 2
-            shared = SharedLogin(self.token_store, self.base_url, self._log_in, self._adopt, seconds)
-            self._token = Token(self.hooks, self.credentials, shared, shared.refuse)
-        outcome = Outcome(redactor)
-        self._deadline = Deadline(outcome, redactor)
-        above = [
-            self._deadline,
-            Retry(self.hooks, redactor, self.retry_tokens),
-            outcome,
-            *map(_guarded, self.middleware),
-        ]
-        report, brake = Report(self.hooks, redactor), Brake()
-        reads = Slots(self.max_connections, "connections", "max_connections")
-        writes = Slots(self.max_writes, "slots for writes", "max_writes")
-        network = Network(self.base_url, self._connections, redactor)
+            seconds = self._login_options.deadline / 2
+            shared = SharedLogin(options.token_store, options.base_url, self._log_in, self._adopt, seconds)
+            self._token = Token(options.hooks, options.credentials, shared, shared.refuse)
+        self._deadline = Deadline(redactor)
+        retry = Retry(options.hooks, redactor, options.retries.budget)
+        above = [self._deadline, retry, Outcome(redactor), *map(_guarded, options.middleware)]
+        report, brake = Report(options.hooks, redactor), Brake()
+        reads = Slots(options.max_connections, "connections", "max_connections")
+        writes = Slots(options.max_writes, "slots for writes", "max_writes")
+        network = Network(options.base_url, self._connections, redactor)
         # The reply to a login delays logins only, in `Token`. Writes share the pool of a caller's client with reads.
         below = {
             RequestKind.LOGIN: [report, reads],
             RequestKind.READ: [self._token, report, brake, reads],
-            RequestKind.WRITE: [self._token, report, brake, writes, *([] if self.http_client is None else [reads])],
+            RequestKind.WRITE: [self._token, report, brake, writes, *([reads] if options.http_client else [])],
         }
         self._chains = {kind: _chain([*above, *layers], network) for kind, layers in below.items()}
 
@@ -135,9 +111,6 @@ class Transport:
             )
         if self._is_closed:
             raise ConfigurationError("this client is closed: make a new one")
-        self._check_loop()
-
-    def _check_loop(self) -> None:
         if anyio.lowlevel.current_token() != self._loop:
             raise ConfigurationError(
                 "this client was entered on another event loop: enter one client for each loop that uses it"
@@ -149,7 +122,7 @@ class Transport:
         method: str,
         path: str,
         read: Callable[[Response], T],
-        limits: Limits,
+        limits: Config,
         *,
         content: bytes | None = None,
         params: tuple[tuple[str, str], ...] = (),
@@ -176,28 +149,24 @@ class Transport:
         )
         # The body of a login contains the password, which a traceback with locals would show.
         del content
-        send = self._chains[kind]
-        if limits.instruments:
-            info = CallInfo(base_url=self.base_url, method=method, path=path, call_id=call.call_id, write=write)
-            with limits.instruments.call(info):
-                return cast("T", await send(call, request))
-        return cast("T", await send(call, request))
+        if not limits.instruments:
+            return cast("T", await self._chains[kind](call, request))
+        from freight_exchange.hooks import CallInfo
+
+        info = CallInfo(base_url=limits.base_url, method=method, path=path, call_id=call.call_id, write=write)
+        with limits.instruments.span(info):
+            return cast("T", await self._chains[kind](call, request))
 
     async def log_in(self, deadline: float) -> None:
-        """Log in, unless there is a token."""
         self._check_open()
         began = anyio.current_time()
-        with anyio.move_on_after(deadline) as scope:
+        with anyio.move_on_after(deadline):
             await self._token.obtain()
-        if scope.cancelled_caught:
-            error = DeadlineExceededError(
-                f"the deadline of {deadline:g} s passed before the login ended",
-                method="POST",
-                path="login",
-                elapsed=anyio.current_time() - began,
-            )
-            error.settled = True
-            raise error
+            return
+        message, elapsed = f"the deadline of {deadline:g} s passed before the login ended", anyio.current_time() - began
+        error = DeadlineExceededError(message, method="POST", path="login", elapsed=elapsed)
+        error.settled = True
+        raise error
 
     def reset_login(self) -> None:
         """Allow a login with credentials that the service rejected before."""
@@ -209,7 +178,7 @@ class Transport:
         if self._loop is None or self._is_closed:
             self._loop, self._is_closed = self._loop or object(), True
             return
-        self._check_loop()
+        self._check_open()
         self._is_closed = True
         await self._deadline.aclose(_CLOSE_TIMEOUT)
         with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
@@ -233,7 +202,7 @@ class Transport:
             "POST",
             "login",
             read,
-            self.login_limits,
+            self._login_options,
             # Not a variable, as a traceback with locals would show the password.
             content=wire.encode_credentials(email, password.reveal()),
         )
@@ -264,7 +233,6 @@ class Report:
                 with anyio.move_on_after(_LAST_RECORD_TIMEOUT, shield=True):
                     await self._report(call, began, abandoned=True)
             raise
-        # Before the hooks: if they outlast the deadline, `Deadline` finds the reply here.
         call.reply = response
         await self._report(call, began, response=response)
         return response
@@ -280,9 +248,10 @@ class Report:
     ) -> None:
         if not (self._hooks or abandoned or _logger.isEnabledFor(logging.DEBUG)):
             return
-        headers = NO_HEADERS
-        if response is not None and self._hooks:
-            headers = reply_headers(response.headers, self._redactor, login=call.kind is RequestKind.LOGIN)
+        # Imported here: most programs have no hooks.
+        from freight_exchange.hooks import Attempt
+
+        is_login = call.kind is RequestKind.LOGIN
         attempt = Attempt(
             method=call.method,
             path=call.path,
@@ -294,17 +263,20 @@ class Report:
             may_have_taken_effect=call.in_doubt,
             write=call.write,
             call_id=call.call_id,
-            headers=headers,
+            headers=NO_HEADERS if response is None else reply_headers(response.headers, self._redactor, login=is_login),
         )
         if abandoned:
-            _logger.warning(
-                "a write whose caller was cancelled has ended, and may have taken effect: %s; to find out,"
-                " await exchange.reconcile(attempt.write)",
-                attempt,
-            )
+            message = "a write whose caller was cancelled may have taken effect: %s; await exchange.reconcile(write)"
+            _logger.warning(message, attempt)
         else:
             _logger.debug("%s", attempt)
-        await self._hooks.emit(attempt)
+        if response is not None:
+            # Hooks may outlast the deadline: the reply came in time.
+            call.scope.deadline = math.inf
+        try:
+            await self._hooks.emit(attempt)
+        finally:
+            call.scope.deadline = call.ends_at
 
 
 def _guarded(layer: Middleware) -> Callable[..., Awaitable[Response]]:
@@ -324,7 +296,6 @@ def _guarded(layer: Middleware) -> Callable[..., Awaitable[Response]]:
 
 
 def _chain(layers: Sequence[Any], send: Any) -> Any:
-    """Wrap a sender in layers, the first outermost."""
     for layer in reversed(layers):
         send = partial(layer, call_next=send)
     return send

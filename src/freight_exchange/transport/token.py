@@ -7,6 +7,7 @@ import logging
 import random
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
@@ -15,24 +16,20 @@ import attrs
 from freight_exchange.errors import (
     APIStatusError,
     AuthenticationError,
-    DeadlineExceededError,
     DecodeError,
     FreightExchangeError,
     LoginRejectedError,
     RateLimitedError,
     ServerError,
 )
-from freight_exchange.hooks import Login
 from freight_exchange.platform import clock
 from freight_exchange.transport.call import RequestKind
 from freight_exchange.transport.replies import MAX_HONOURED, format_seconds, is_unauthorized
 
 if TYPE_CHECKING:
-    from freight_exchange.hooks import Hooks
+    from freight_exchange.instruments import Hooks
     from freight_exchange.transport.call import Call, Request, Response, Send
     from freight_exchange.transport.redact import Secret
-
-__all__ = ["Credentials", "Grant", "LoginCall", "Token", "leeway_of"]
 
 _logger = logging.getLogger("freight_exchange.auth")
 
@@ -47,12 +44,11 @@ _EARLY_INTERVAL: Final = 5.0
 """Seconds between a failed early login and the next one; the old token is still valid."""
 _FIRST_HOLD, _LONGEST_HOLD = 30.0, 600.0
 """Pauses in seconds after a refused login of an account that has logged in before; each doubles the last one."""
-_FETCH_INTERVAL = 5.0
-"""Seconds between fetches of rejected credentials: not every call of a rejected client asks a secret manager."""
-_FETCH_TIMEOUT: Final = 60.0
 _MAX_REJECTIONS: Final = 3
 """Refusals in a row that name the credentials, after which an account that has logged in before stays rejected."""
-_CREDENTIAL_WORDS: Final = re.compile(r"pass ?word|user ?name", re.IGNORECASE)
+_CREDENTIAL_WORDS: Final = r"(?i)pass ?word|user ?name"
+_FETCH_INTERVAL = 5.0
+"""Seconds between fetches of rejected credentials: not every call of a rejected client asks a secret manager."""
 
 
 def leeway_of(lifetime: float) -> float:
@@ -60,7 +56,7 @@ def leeway_of(lifetime: float) -> float:
     return min(_LEEWAY, _LEEWAY_SHARE * lifetime)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Grant:
     """Result of a login at the time `obtained`, of this process or, if it `is_adopted`, of another one."""
 
@@ -109,16 +105,14 @@ class Token:
         self._failure: FreightExchangeError | None = None
         self._next_early = 0.0
         self._proven: set[str] = set()
+        # Credentials and error of the last refusal. Without credentials, it holds any login.
         self._rejected: tuple[str, Secret] | None = None
         self._refusal: FreightExchangeError | None = None
-        self._held_until = 0.0
-        self._hold = 0.0
+        self._held_until = self._hold = self._next_fetch = 0.0
         self._rejections = 0
-        self._next_fetch = 0.0
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
-        generation, grant = await self._current(call)
-        replay = 0
+        generation, grant = await self._current()
         while True:
             call.token = grant.token
             response = await call_next(call, request)
@@ -130,30 +124,24 @@ class Token:
                 if self._generation == generation:
                     self._grant = None
                 return response
-            if replay == (2 if grant.is_adopted else 1):
+            since = self._replaced_refused
+            is_new = self._generation == generation and since is not None and since.elapsed() < _REPLACEMENT_AGE
+            # A token that has just replaced a refused one would be refused in the replay too.
+            if is_new or call.replays == (2 if grant.is_adopted else 1):
                 return response
             # The refusal proves that the attempt had no effect, even if the deadline passes during the login.
-            reply, call.reply = call.reply, None
             call.reset()
-            since = self._replaced_refused
-            if self._generation == generation and since is not None and since.elapsed() < _REPLACEMENT_AGE:
-                # The token has just replaced a refused one: a replay would be refused too.
-                call.reply = reply
-                return response
-            generation, grant = await self._current(call, refused=generation)
+            generation, grant = await self._current(generation)
             call.replays += 1
-            replay += 1
 
     async def obtain(self) -> None:
-        """Log in, unless there is a token."""
-        await self._current(None)
+        await self._current()
 
     def reset(self) -> None:
         """Allow another login with rejected credentials."""
         self._rejected, self._held_until = None, 0.0
 
-    async def _current(self, call: Call | None, *, refused: int = 0) -> tuple[int, Grant]:
-        """Return the number of a token and the token itself, other than the refused one."""
+    async def _current(self, refused: int = 0) -> tuple[int, Grant]:
         grant = self._grant
         if grant is not None and self._generation > refused:
             if not grant.is_expired(early=True):
@@ -161,28 +149,15 @@ class Token:
             if not grant.is_expired():
                 # The old token is still valid: one caller replaces it, the others use it.
                 if anyio.current_time() >= self._next_early and not self._lock.locked():
-                    await self._replace_early()
+                    self._next_early = anyio.current_time() + _EARLY_INTERVAL
+                    # Logged. The old token is used until it expires.
+                    with suppress(FreightExchangeError):
+                        await self._renew(self._generation, "clock")
                 return self._generation, self._grant or grant
-        if call is not None:
-            call.waits_for_login = True
         reason: Reason = "refused" if refused else "first" if self._grant is None else "clock"
-        try:
-            await self._renew(refused or self._generation, reason)
-        except FreightExchangeError as error:
-            error.token_refused = bool(refused)
-            raise
-        if call is not None:
-            call.waits_for_login = False
+        await self._renew(refused or self._generation, reason)
         assert self._grant is not None
         return self._generation, self._grant
-
-    async def _replace_early(self) -> None:
-        self._next_early = anyio.current_time() + _EARLY_INTERVAL
-        try:
-            await self._renew(self._generation, "clock")
-        except FreightExchangeError:
-            # Logged. The old token is used until it expires.
-            self._next_early = anyio.current_time() + _EARLY_INTERVAL
 
     async def _renew(self, old: int, reason: Reason) -> None:
         """Log in, unless another caller has done so meanwhile; raise the error of a login that it has tried."""
@@ -208,11 +183,11 @@ class Token:
     async def _logged_in(self, reason: Reason) -> Grant:
         now = anyio.current_time()
         if now < self._held_until and (self._rejected is None or now < self._next_fetch):
-            raise self._held(now)
-        credentials = await self._fetched()
+            raise self._held()
+        credentials = await self._credentials()
         self._next_fetch = anyio.current_time() + _FETCH_INTERVAL
         if credentials == self._rejected and anyio.current_time() < self._held_until:
-            raise self._held(anyio.current_time())
+            raise self._held()
         started = clock.now()
         try:
             grant = await self._log_in(*credentials)
@@ -221,27 +196,20 @@ class Token:
             _logger.warning("login failed (reason: %s): %s; the calls that wait for it fail", reason, failure)
             await self._report(0, reason, started, failure)
             raise failure from None
-        if not grant.is_adopted:
-            grant = attrs.evolve(grant, obtained=started)
-        self._rejected, self._refusal, self._held_until, self._hold = None, None, 0.0, 0.0
+        self._rejected, self._held_until, self._hold = None, 0.0, 0.0
         self._proven.add(credentials[0])
-        # For an adopted token this process has not logged in yet, so it may do so after a refusal.
-        self._replaced_refused = started if reason == "refused" and not grant.is_adopted else None
         number = self._generation + 1
         if grant.is_adopted:
+            # This process has not logged in yet, so it may do so after a refusal.
+            self._replaced_refused = None
             _logger.debug("adopted a login of another process (%s), token number %d", reason, number)
-        else:
-            _logger.debug("logged in (%s), token number %d", reason, number)
-            await self._report(number, reason, started, None)
-        return grant
-
-    async def _fetched(self) -> tuple[str, Secret]:
-        with anyio.move_on_after(_FETCH_TIMEOUT):
-            return await self._credentials()
-        raise DeadlineExceededError(f"the credentials did not come within {_FETCH_TIMEOUT:g} s")
+            return grant
+        self._replaced_refused = started if reason == "refused" else None
+        _logger.debug("logged in (%s), token number %d", reason, number)
+        await self._report(number, reason, started, None)
+        return attrs.evolve(grant, obtained=started)
 
     def _refused(self, credentials: tuple[str, Secret], error: FreightExchangeError) -> FreightExchangeError:
-        """Record a failed login, and return the error to raise for it."""
         now = anyio.current_time()
         if isinstance(error, RateLimitedError) and error.retry_after is not None:
             self._rejected, self._refusal = None, error
@@ -249,18 +217,16 @@ class Token:
             return error
         is_proven = credentials[0] in self._proven
         # A gateway may answer anything without a token. 429 and 5xx are no refusals.
-        is_refusal = isinstance(error, AuthenticationError) or (
-            is_proven
-            and isinstance(error, DecodeError | APIStatusError)
-            and not isinstance(error, RateLimitedError | ServerError)
+        is_refusal = isinstance(error, AuthenticationError | DecodeError | APIStatusError) and not isinstance(
+            error, RateLimitedError | ServerError
         )
         # Without a status, the error is from the caller's own middleware, and a pause would not help.
-        if not is_refusal or error.status is None or (not is_proven and not isinstance(error, LoginRejectedError)):
+        if not is_refusal or error.status is None or not (is_proven or isinstance(error, LoginRejectedError)):
             return error
         if self._rejected != credentials:
             self._hold, self._rejections = 0.0, 0
         # The `{"message": "Forbidden"}` of a gateway names no credentials.
-        is_named = isinstance(error, LoginRejectedError) and _CREDENTIAL_WORDS.search(str(error.body))
+        is_named = isinstance(error, LoginRejectedError) and re.search(_CREDENTIAL_WORDS, str(error.body))
         self._rejections = self._rejections + 1 if is_named else 0
         if self._rejections >= _MAX_REJECTIONS:
             # From here on, further tries are single ones, which do not lock the account, until a login succeeds.
@@ -268,29 +234,21 @@ class Token:
             is_proven = False
         self._hold = min(_LONGEST_HOLD, max(_FIRST_HOLD, 2 * self._hold)) if is_proven else float("inf")
         self._rejected, self._refusal, self._held_until = credentials, error, now + self._hold
-        return self._held(now)
+        return self._held()
 
-    def _held(self, now: float) -> FreightExchangeError:
-        """Return the error for a call that may not log in yet."""
-        refusal, seconds = self._refusal, self._held_until - now
+    def _held(self) -> FreightExchangeError:
+        refusal, seconds = self._refusal, self._held_until - anyio.current_time()
         assert refusal is not None
-        why = refusal.message.partition("; ")[0]
-        if isinstance(refusal, RateLimitedError):
-            error: FreightExchangeError = RateLimitedError(retry_after=seconds)
-            error.__dict__.update(refusal.__dict__, retry_after=seconds)
-            error.args = (f"the service asked for fewer logins, and to wait {format_seconds(seconds)} more",)
-        elif seconds == float("inf"):
+        error: FreightExchangeError
+        if seconds == float("inf"):
             error = _copied(refusal)
-            error.args = (f"{why}; no other login is tried until the credentials change, or reset_login() allows it",)
+            advice = "no other login is tried until the credentials change, or reset_login() allows it"
         else:
-            error = AuthenticationError()
+            error = RateLimitedError() if isinstance(refusal, RateLimitedError) else AuthenticationError()
             error.__dict__.update(refusal.__dict__, path="login", retry_after=seconds)
-            if isinstance(refusal, DecodeError) and refusal.path != "$":
-                why = f"{why} at {refusal.path}"
-            error.args = (
-                f"{why}; this account has logged in before, so this may be temporary, or come from a gateway: the next"
-                f" login is tried in {format_seconds(seconds)}",
-            )
+            advice = f"the next login is tried in {format_seconds(seconds)}"
+        place = f" at {refusal.path}" if isinstance(refusal, DecodeError) and refusal.path != "$" else ""
+        error.args = (f"{refusal.message.partition('; ')[0]}{place}; {advice}",)
         error.settled = True
         return error
 
@@ -298,11 +256,9 @@ class Token:
         self, generation: int, reason: Reason, started: clock.Reading, error: FreightExchangeError | None
     ) -> None:
         if self._hooks:
-            # The outcome is known already: a hook that hangs must not delay all calls.
-            with anyio.move_on_after(_FETCH_TIMEOUT):
-                await self._hooks.emit(
-                    Login(generation=generation, reason=reason, elapsed=started.elapsed(), error=error)
-                )
+            from freight_exchange.hooks import Login
+
+            await self._hooks.emit(Login(generation=generation, reason=reason, elapsed=started.elapsed(), error=error))
 
 
 def _copied(error: FreightExchangeError) -> FreightExchangeError:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import attrs
 
@@ -28,28 +28,12 @@ from freight_exchange.wire.codec import (
     position_of,
     structure,
     structure_rows,
-    unread,
 )
-from freight_exchange.wire.encoder import (
-    check_paired,
-    encode_credentials,
-    encode_list_parameters,
-    encode_offer,
-    encode_request_draft,
-    encode_response,
-    encode_route,
-    encode_route_filters,
-)
-from freight_exchange.wire.json import dump, parse
-
-__all__ = [
-    "BID", "BIDS", "CARRIERS", "CURRENCIES", "MAX_DESCRIBED", "OFFERS", "REQUESTS", "ROUTES", "SECRETS", "Kind", "Rows",
-    "check_paired", "decode_login", "decode_one", "decode_optional", "decode_rows", "decode_user", "dump",
-    "encode_credentials", "encode_list_parameters", "encode_offer",
-    "encode_request_draft", "encode_response", "encode_route", "encode_route_filters", "find_rejection",
-    "find_sentence", "find_sentence_in_text", "index_of_raw", "is_token", "is_unauthorized", "mask_user", "names",
-    "parse", "reports_no_records",
-]  # fmt: skip
+from freight_exchange.wire.encoder import check_paired as check_paired
+from freight_exchange.wire.encoder import encode_credentials as encode_credentials
+from freight_exchange.wire.encoder import encode_list_parameters as encode_list_parameters
+from freight_exchange.wire.json import dump as dump
+from freight_exchange.wire.json import parse as parse
 
 T = TypeVar("T")
 
@@ -58,8 +42,6 @@ SECRETS: Final = ("token", "password", "authorization")
 
 
 class Kind(NamedTuple, Generic[T]):
-    """Kind of record, with the name of its collection in replies."""
-
     collection: str
     model: type[T]
 
@@ -102,30 +84,20 @@ def decode_rows(data: object, kind: Kind[T]) -> Rows[T]:
     An object without the collection is a `DecodeError`, as an empty listing would hide all requests from a watcher.
     """
     keys, raws = _collection(data, kind.collection)
-    if not raws:
-        if _reports_failure(data) and not reports_no_records(find_sentence(data) or "", kind.collection):
-            raise DecodeError(f"an error beside an empty {kind.collection!r}", raw=data)
-        return Rows(())
-    found, refused = structure_rows(raws, kind.model)
-    broken, flaws = list[DecodeError](), list[DecodeError]()
-    more = 0
-    for at in refused:
-        record = found[at]
-        if isinstance(record, RecordError):
-            message, places, errors = str(record), [record.key], broken
+    if not raws and _reports_failure(data) and not reports_no_records(find_sentence(data) or "", kind.collection):
+        raise DecodeError(f"an error beside an empty {kind.collection!r}", raw=data)
+    records, problems = structure_rows(raws, kind.model)
+    broken, flaws, more = list[DecodeError](), list[DecodeError](), 0
+    for at, problem in problems.items():
+        if isinstance(problem, RecordError):
+            message, places, errors = str(problem), [problem.key], broken
         else:
-            message, places, errors = "a value that cannot be read", [*unread(record, raws[at])], flaws
-        for place in places:
-            if len(errors) < MAX_DESCRIBED:
-                errors.append(DecodeError(message, path=_path(kind, keys[at], place), raw=raws[at]))
-            else:
-                more += 1
-    records = [record for record in found if not isinstance(record, RecordError)] if broken or more else found
-    return Rows(cast("tuple[T, ...]", tuple(records)), tuple(broken), tuple(flaws), more, len(raws))
-
-
-def _path(kind: Kind[Any], *steps: str) -> str:
-    return ".".join(step for step in (kind.collection, *steps) if step)
+            message, places, errors = "a value that cannot be read", problem, flaws
+        more += max(0, len(errors) + len(places) - MAX_DESCRIBED)
+        for place in places[: MAX_DESCRIBED - len(errors)]:
+            path = ".".join(filter(None, (kind.collection, keys[at], place)))
+            errors.append(DecodeError(message, path=path, raw=raws[at]))
+    return Rows(tuple(records), tuple(broken), tuple(flaws), more, len(raws))
 
 
 def decode_one(data: object, kind: Kind[T]) -> T:
@@ -156,10 +128,6 @@ def decode_optional(data: object, kind: Kind[T]) -> T | None:
         return None
 
 
-_POSITIONS: Final = [str(position) for position in range(1000)]
-"""Keys of a page in order: most pages need no sorting."""
-
-
 def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
     if data is None or data in ({}, []):
         return [], []
@@ -173,22 +141,19 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
         return [str(position) for position in range(len(held))], held
     if not isinstance(held, dict):
         raise DecodeError(f"{_kind(held)} where a collection is expected", path=name, raw=held)
-    keys = list(held)
-    if keys == _POSITIONS[: len(keys)]:
-        return keys, [*held.values()]
-    if max(map(position_of, keys), default=0) < 0:
+    keys = sorted(held, key=position_of)
+    if keys and position_of(keys[-1]) < 0:
         if isinstance(held.get("index"), dict | list | None):
             raise DecodeError("an object that is not a collection", path=name, raw=held)
         # A single record in the place of the collection.
         return [""], [held]
-    keys.sort(key=position_of)
     return keys, [held[key] for key in keys]
 
 
 def index_of_raw(raw: object) -> int | None:
     """Return the index of an unreadable row, or `None` if the index is unreadable too."""
-    with suppress(ValueError):
-        return integer(raw.get("index")) if isinstance(raw, dict) else None
+    with suppress(ValueError, AttributeError):
+        return integer(raw.get("index"))  # type: ignore[attr-defined]  # as suppressed
     return None
 
 
@@ -199,7 +164,6 @@ def _kind(value: object) -> str:
 
 
 def _reports_failure(data: object) -> bool:
-    """Return whether a body reports a failure."""
     if not isinstance(data, dict):
         return False
     folded = {key.casefold(): value for key, value in data.items()}
@@ -215,10 +179,6 @@ _SUCCESSES: Final = frozenset({"success", "ok"})
 _SENTENCES: Final = ("message", "Unauthorized", "error", "errors", "detail", "details", "msg", "reason")
 """Usual keys of sentences, as the document does not show the body of a 400."""
 _MAX_SENTENCE: Final = 300
-_HTML: Final = re.compile(r"<[a-z!/?]", re.IGNORECASE)
-_NOTHING_FOUND: Final = r"no (data|records?|results?|{})( were)? found"
-_NAMES: Final = {"raterequests": "(rate ?)?requests"}
-"""Names of collections in sentences, where they differ from those in replies."""
 
 
 def reports_no_records(sentence: str, collection: str) -> bool:
@@ -226,8 +186,9 @@ def reports_no_records(sentence: str, collection: str) -> bool:
 
     Only known sentences count: a gateway may answer, and a false empty listing hides requests from a watcher.
     """
+    name = "(rate ?)?requests" if collection == "raterequests" else collection
     words = " ".join(re.findall(r"\w+", sentence.casefold()[:100]))
-    return re.fullmatch(_NOTHING_FOUND.format(_NAMES.get(collection, collection)), words) is not None
+    return re.fullmatch(rf"no (data|records?|results?|{name})( were)? found", words) is not None
 
 
 def is_unauthorized(data: object, *, success: bool) -> bool:
@@ -237,43 +198,39 @@ def is_unauthorized(data: object, *, success: bool) -> bool:
     """
     if not isinstance(data, dict) or "Unauthorized" not in data or (success and not data["Unauthorized"]):
         return False
-    others = {key: value for key, value in data.items() if key != "Unauthorized"}
-    has_result = any(
-        (isinstance(value, dict | list) and value) or key in ALIASES["id"] for key, value in others.items()
+    return not any(
+        (isinstance(value, dict | list) and value)
+        or key in ALIASES["id"]
+        or (success and (key == "id" or (key.casefold() in _SUCCESSES and value in (True, "true", "1"))))
+        for key, value in data.items()
+        if key != "Unauthorized"
     )
-    reports_success = success and any(
-        key == "id" or (key.casefold() in _SUCCESSES and value in (True, "true", "1")) for key, value in others.items()
-    )
-    return not has_result and not reports_success
 
 
 def find_sentence(data: object) -> str | None:
-    """Return the sentence in the body of a refusal, or `None` if there is none."""
-    found = _sentence(data, 0)
+    found = _sentence(data)
     return found if found is None or len(found) <= _MAX_SENTENCE else f"{found[: _MAX_SENTENCE - 3]}..."
 
 
-def _sentence(data: object, depth: int) -> str | None:
-    """Return the first sentence in a value, one under the usual keys first."""
+def _sentence(data: object, *, is_inside: bool = False) -> str | None:
     if isinstance(data, str):
         return " ".join(data.split()) or None
-    if isinstance(data, list) and depth < 4:
-        return next(filter(None, (_sentence(item, depth + 1) for item in data)), None)
-    if not isinstance(data, dict) or depth == 4:
+    if isinstance(data, list):
+        return next(filter(None, (_sentence(item, is_inside=True) for item in data)), None)
+    if not isinstance(data, dict):
         return None
     folded = {key.casefold(): value for key, value in data.items()}
-    usual = (_sentence(folded.get(key.casefold()), depth + 1) for key in _SENTENCES)
-    # Below them, fields with their problems, as validators report them.
-    fields = ((key, _sentence(value, depth + 1)) for key, value in data.items() if depth)
+    usual = (_sentence(folded.get(key.casefold()), is_inside=True) for key in _SENTENCES)
+    # Below the usual keys, fields with their problems, as validators report them.
+    fields = ((key, _sentence(value, is_inside=True)) for key, value in data.items() if is_inside)
     return next(filter(None, usual), None) or next((f"{key}: {words}" for key, words in fields if words), None)
 
 
 def find_sentence_in_text(text: str) -> str | None:
     """Return the text of a refusal that is not JSON, if it is short, plain and not HTML."""
     words = " ".join(text.split())
-    if not words or len(words) > _MAX_SENTENCE or not words.isprintable() or _HTML.search(words):
-        return None
-    return words
+    is_plain = len(words) <= _MAX_SENTENCE and words.isprintable() and not re.search("<[A-Za-z!/?]", words)
+    return words if words and is_plain else None
 
 
 @cache
@@ -303,26 +260,21 @@ def decode_login(data: object, *, wall: float) -> Login:
     """Decode the account and its token at the time `wall`; raise `DecodeError` if one is missing."""
     holder = data.get("user") if isinstance(data, dict) else None
     token = _token(data)
-    if not isinstance(data, dict) or not isinstance(holder, dict) or not isinstance(token, str) or not is_token(token):
-        problem, path = (
-            ("no login reply", "$") if not isinstance(data, dict)
-            else ("missing from the login reply", "user") if not isinstance(holder, dict)
-            else ("missing from the login reply", "user.access_token") if not isinstance(token, str)
-            else ("no token that a header can carry", "user.access_token")
-        )  # fmt: skip
-        # A traceback with locals would show the token in the reply.
-        del data, holder, token
-        raise DecodeError(problem, path=path)
-    lifetime = next((found for place in (holder, data) if (found := _lifetime(place)) is not None), None)
-    if lifetime is not None and lifetime > _EARLIEST_EPOCH:
-        lifetime -= wall
-    return Login(_without_secrets(holder), token, lifetime)
+    if isinstance(data, dict) and isinstance(holder, dict) and isinstance(token, str) and is_token(token):
+        lifetime = next((found for place in (holder, data) if (found := _lifetime(place)) is not None), None)
+        if lifetime is not None and lifetime > _EARLIEST_EPOCH:
+            lifetime -= wall
+        return Login(_without_secrets(holder), token, lifetime)
+    path = "user.access_token" if isinstance(holder, dict) else "user" if isinstance(data, dict) else "$"
+    problem = "no token that a header can carry" if isinstance(token, str) else "missing from the login reply"
+    # A traceback with locals would show the token in the reply.
+    del data, holder, token
+    raise DecodeError(problem, path=path)
 
 
 def decode_user(raw: object) -> User:
-    """Decode the user of a login's reply; unreadable fields go to `extra`."""
     try:
-        return structure(raw, User)
+        return structure(raw, User)[0]
     except RecordError as error:
         raise DecodeError(str(error), path="user") from None
 
@@ -332,13 +284,11 @@ def mask_user(raw: Mapping[str, object], mask: Callable[[object], object]) -> di
 
     def masked(raw: Mapping[str, object], plain: frozenset[str]) -> dict[str, object]:
         return {
-            key if key in plain else str(mask(key)): value
-            if key in plain and not isinstance(value, dict | list)
-            else mask(value)
+            key if key in plain else str(mask(key)): value if key in plain and isinstance(value, str) else mask(value)
             for key, value in raw.items()
         }
 
-    result = masked(raw, known(User) - set(ALIASES["image_url"]))
+    result = masked(raw, known(User) - {"imageUrl"})
     company = raw.get("company")
     return {**result, "company": masked(company, known(Company))} if isinstance(company, dict) else result
 
@@ -363,12 +313,10 @@ def _without_secrets(value: Any) -> Any:
 
 
 def is_token(token: str) -> bool:
-    """Return whether a header can carry the text."""
     return bool(token) and token.isascii() and token.isprintable() and " " not in token
 
 
 def _token(data: object) -> object:
-    """Return the value of the token's key, in the user or beside it, or `None`."""
     if not isinstance(data, dict):
         return None
     holder = data.get("user")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from freight_exchange import validation
 from freight_exchange.errors import ValidationError
@@ -47,7 +47,8 @@ def encode_credentials(email: str, password: str) -> bytes:
 def encode_request_draft(draft: RateRequestDraft) -> Body:
     """Encode the body that publishes a rate request (service document, 4.3)."""
     values = {key: getattr(draft, field) for key, field in _DRAFT.items()}
-    return {key: _plain(value) for key, value in values.items() if value is not None}
+    body = {key: value for key, value in values.items() if value is not None}
+    return {**body, "arrival": _written(draft.arrival), "hazardous": int(draft.hazardous)}
 
 
 def encode_offer(write: SubmitOffer, currency_field: CurrencyField = "currencyIndex") -> Body:
@@ -62,7 +63,6 @@ def encode_offer(write: SubmitOffer, currency_field: CurrencyField = "currencyIn
 
 
 def encode_response(offer_id: int, approved: bool) -> Body:
-    """Encode the body that approves or declines an offer (service document, 4.8)."""
     return {"offerIndex": offer_id, "approved": int(approved)}
 
 
@@ -72,18 +72,26 @@ def encode_route(draft: RouteDraft | Route, carrier_field: CarrierField = "carri
     An unreadable date is sent back as the received text, and an unknown zone with its naive times. A missing field,
     which the update would erase, is a `ValidationError`.
     """
-    zone = _zone(draft)
-    values = {name: _time(draft, name, zone) for name in _ROUTE_TIMES}
-    for name in _ROUTE_TEXTS:
+    zone = validation.find_zone(draft.timezone) if draft.timezone and isinstance(draft.timezone, str) else None
+    extra = draft.extra if isinstance(draft, Route) else {}
+    body: Body = {"index": validation.identifier(draft.index, "index")} if isinstance(draft, Route) else {}
+    for name in (*_ROUTE_TIMES, *_ROUTE_TEXTS):
+        value: Any = getattr(draft, name)
+        if value is None and name in _ROUTE_TIMES:
+            value = next((text for key in ALIASES[name] if isinstance(text := extra.get(key), str)), None)
+        elif name in _ROUTE_TIMES:
+            # The zone does not apply to the arrival (service document, Route).
+            if zone is None and name != "arrival" and isinstance(value, datetime) and value.tzinfo is not None:
+                zone = validation.timezone(_present(draft.timezone, "timezone"))
+            value = _time(value, None if name == "arrival" else zone, name)
         # An empty text of the service is sent back as received.
-        values[name] = validation.text(_present(getattr(draft, name), name), name, allow_empty=True)
-    index = {"index": validation.identifier(draft.index, "index")} if isinstance(draft, Route) else {}
-    names = ("carrier", "carrierId") if carrier_field == "both" else (carrier_field,)
-    return {
-        **index,
-        **{_FILTERS[name]: value for name, value in values.items()},
-        **dict.fromkeys(names, _carrier(draft.carrier)),
-    }
+        body[_FILTERS[name]] = validation.text(_present(value, name), name, allow_empty=True)
+    carrier = draft.carrier.index if isinstance(draft.carrier, Carrier) else _present(draft.carrier, "carrier")
+    # An update sends back any number that the service has sent.
+    if isinstance(carrier, bool) or not isinstance(carrier, int):
+        problem = f"carrier must be a Carrier or its index, not a {type(carrier).__name__}"
+        raise ValidationError(problem, field="carrier")
+    return {**body, **dict.fromkeys(("carrier", "carrierId") if carrier_field == "both" else (carrier_field,), carrier)}
 
 
 def encode_list_parameters(
@@ -116,58 +124,23 @@ def encode_route_filters(filters: Mapping[str, object]) -> Body:
     return {_FILTERS[name]: _filter(value, name) for name, value in given.items()}
 
 
-def _filter(value: object, name: str) -> str | int:
+def _filter(value: Any, name: str) -> str | int:
     if name == "carrier":
         return validation.identifier(value, name)
-    if name in _ROUTE_TEXTS:
-        return validation.text(value, name)
     # The service compares times without zones.
-    return _written(validation.naive_datetime(value, name))
+    return validation.text(value, name) if name in _ROUTE_TEXTS else _time(value, None, name)
 
 
-def _present(value: object, field: str) -> object:
+def _present(value: Any, field: str) -> Any:
     if value is None:
         raise ValidationError(f"{field} is missing, and an update must send the entire route", field=field)
     return value
 
 
-def _carrier(carrier: object) -> int:
-    """Return the index of a carrier; an update sends back any number that the service has sent."""
-    index = carrier.index if isinstance(carrier, Carrier) else _present(carrier, "carrier")
-    if isinstance(index, bool) or not isinstance(index, int):
-        raise ValidationError(f"carrier must be a Carrier or its index, not a {type(index).__name__}", field="carrier")
-    return index
-
-
-def _zone(draft: RouteDraft | Route) -> ZoneInfo | None:
-    """Return the zone of a route's times, or `None` if this machine does not know it and no time needs it."""
-    name: object = draft.timezone
-    zone = validation.find_zone(name) if name and isinstance(name, str) else None
-    moments: list[object] = [getattr(draft, name) for name in _ROUTE_TIMES]
-    if zone is None and any(isinstance(moment, datetime) and moment.tzinfo is not None for moment in moments):
-        return validation.timezone(_present(name, "timezone"))
-    return zone
-
-
-def _time(draft: RouteDraft | Route, name: str, zone: ZoneInfo | None) -> str:
-    moment: object = getattr(draft, name)
-    if moment is None:
-        # The received text of an unreadable date, so that an update does not erase it.
-        extra = draft.extra if isinstance(draft, Route) else {}
-        original = next((value for key in ALIASES[name] if isinstance(value := extra.get(key), str)), None)
-        return validation.text(_present(original, name), name, allow_empty=True)
-    # The zone does not apply to the arrival (service document, Route).
-    if zone is None or name == "arrival":
-        return _written(validation.naive_datetime(moment, name))
-    return _written(validation.zoned_datetime(moment, zone, name))
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, datetime):
-        return _written(value)
-    if isinstance(value, Word):
-        return value.value
-    return int(value) if isinstance(value, bool) else value
+def _time(value: datetime, zone: ZoneInfo | None, name: str) -> str:
+    if zone is None:
+        return _written(validation.naive_datetime(value, name))
+    return _written(validation.zoned_datetime(value, zone, name))
 
 
 def _written(moment: datetime) -> str:

@@ -10,8 +10,6 @@ from typing import Final, NoReturn
 
 from freight_exchange.errors import DecodeError, ValidationError
 
-__all__ = ["decoded", "dump", "parse"]
-
 MAX_BODY: Final = 10_000_000
 DEEPEST: Final = 64
 MAX_EXPONENT: Final = 30
@@ -38,11 +36,27 @@ def parse(content: bytes, *, largest: int | None = MAX_BODY) -> object:
     A number out of range stays text. Escaped lone surrogates become U+FFFD. A body that is not JSON, or exceeds
     `largest` bytes or 64 levels, is a `DecodeError`.
     """
-    value, problem = _parsed(content, largest)
-    if problem is not None:
+    problem, value = "", None
+    try:
+        if largest is not None and len(content) > largest:
+            problem = f"the body is larger than {largest / 1e6:g} MB"
+        elif not (text := decoded(content)).strip():
+            problem = "the body is empty"
+        # Most replies have one kind of bracket only, and a search for the other one is far cheaper than counting it.
+        elif _too_deep(value := _decoded(text), sum(text.count(bracket) for bracket in "{[" if bracket in text)):
+            problem = f"the body is nested deeper than {DEEPEST}"
+        elif "\\" in text and ("\\ud" in text or "\\uD" in text):
+            value = _whole_characters(value)
+    except RecursionError:
+        problem = f"the body is nested deeper than {DEEPEST}"
+    except MemoryError:
+        problem = "the body does not fit in memory"
+    except ValueError:
+        problem = "the body is not JSON"
+    if problem:
         # The body may be a login's reply, and a traceback with locals would show the token. For the same reason this is
         # raised outside of `except`: the parser's own error contains the whole text.
-        del content, value
+        content, text, value = b"", "", None
         raise DecodeError(problem)
     return value
 
@@ -57,34 +71,8 @@ def dump(value: object) -> bytes:
     return _written(value).encode()
 
 
-def _parsed(content: bytes, largest: int | None) -> tuple[object, str | None]:
-    if largest is not None and len(content) > largest:
-        return None, f"the body is larger than {largest / 1e6:g} MB"
-    text = decoded(content)
-    if not text.strip():
-        return None, "the body is empty"
-    try:
-        value = _decoded(text)
-    except RecursionError:
-        return None, f"the body is nested deeper than {DEEPEST}"
-    except MemoryError:
-        return None, "the body does not fit in memory"
-    except ValueError:
-        return None, "the body is not JSON"
-    # Most replies have one kind of bracket only, and a search for the other one is far cheaper than counting it.
-    if _too_deep(value, sum(text.count(bracket) for bracket in "{[" if bracket in text)):
-        return None, f"the body is nested deeper than {DEEPEST}"
-    if "\\" in text and ("\\ud" in text or "\\uD" in text):
-        value = _whole_characters(value)
-    return value, None
-
-
 def _refuse(constant: str) -> NoReturn:
     raise ArithmeticError(constant)
-
-
-def _integer_or_text(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _MAX_INTEGER_DIGITS else digits
 
 
 def _fraction_or_text(digits: str) -> Decimal | str:
@@ -95,11 +83,12 @@ def _fraction_or_text(digits: str) -> Decimal | str:
 
 
 _DECODER: Final = json.JSONDecoder(parse_float=EXACT.create_decimal, parse_constant=_refuse, strict=False)
-
-
 # Leaves numbers out of range as text.
 _CAUTIOUS: Final = json.JSONDecoder(
-    parse_float=_fraction_or_text, parse_constant=str, parse_int=_integer_or_text, strict=False
+    parse_float=_fraction_or_text,
+    parse_constant=str,
+    parse_int=lambda digits: int(digits) if len(digits) <= _MAX_INTEGER_DIGITS else digits,
+    strict=False,
 )
 
 

@@ -1,20 +1,20 @@
-"""Credentials and client of a command, and the commands `login`, `logout` and `whoami`.
+"""Credentials and client of a command, the classes of commands and groups, and `login`, `logout` and `whoami`.
 
-Credentials come from options, the environment and a saved login. `login` asks for the rest. A profile is a saved login
+Credentials come from options, the environment and a saved login; `login` asks for the rest. A profile is a saved login
 with a name of its own: with one, the saved account comes before that of the environment.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
+import inspect
 import logging
 import os
 import re
 import secrets
-import ssl
+import tempfile
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -23,10 +23,9 @@ import click
 
 import freight_exchange
 from freight_exchange.cli import options as opt
-from freight_exchange.cli.run import Failure, Status, is_interactive, is_output_full, run, warn
+from freight_exchange.cli.run import Failure, Status, is_interactive, not_printed, run, warn
 from freight_exchange.cli.show import Out, text_of
-from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError
-from freight_exchange.hooks import Attempt
+from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError, ValidationError
 from freight_exchange.options import DEFAULT_DEADLINE
 from freight_exchange.platform.text import clean
 
@@ -34,13 +33,10 @@ if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Request, Response, TokenFile, User
     from freight_exchange.hooks import Event
 
-__all__ = ["Credentials", "connect", "login", "logout", "resolve", "whoami", "with_client"]
-
 T = TypeVar("T")
 
 _URL, _EMAIL, _PASSWORD = (f"FREIGHT_EXCHANGE_{name}" for name in ("URL", "EMAIL", "PASSWORD"))
-_IN_DOUBT: Final = "Check with `freight-exchange {}` in a minute, before you send it again."
-_NOT_PRINTED: Final = "See it with `freight-exchange {}`, and do not send it again."
+_TOKEN_FILE: Final = "FREIGHT_EXCHANGE_TOKEN_FILE"
 _REPORTED_ELSEWHERE: Final = ("login failed", "a write whose caller was cancelled")
 
 
@@ -59,7 +55,10 @@ def resolve(options: opt.Options, *, new_file: Path | None = None) -> Credential
 
     For a new login, which `new_file` keeps, missing values are asked for. Otherwise the error names the command.
     """
-    _log_warnings()
+    logger = logging.getLogger("freight_exchange")
+    if all(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+        # `-v` has not added one.
+        logger.addHandler(_WarningHandler(logging.WARNING))
     profile = _profile(options)
     variables = {name: os.environ.get(name) or None for name in (_URL, _EMAIL, _PASSWORD)}
     url, email = options.url, options.email
@@ -76,24 +75,28 @@ def resolve(options: opt.Options, *, new_file: Path | None = None) -> Credential
     if saved is not None:
         url = url or saved.base_url
         email = email or (saved.account if saved.base_url == _normalized(url) else None)
-    url, email = url or variables[_URL], email or (variables[_EMAIL] if new_file else None)
-    if new_file:
-        url = url or _ask("URL of the service", f"no URL: give --url or set {_URL}")
-        _check_url(url)
-        email = email or _ask("Email", f"no account: give --email or set {_EMAIL}")
-    if not url or not email:
-        raise _not_logged_in(options, saved)
-    is_saved = saved is not None and (saved.base_url, saved.account) == (_normalized(url), email)
     password = variables[_PASSWORD]
+    if new_file:
+        url = url or variables[_URL] or _ask("URL of the service", f"no URL: give --url or set {_URL}")
+        email = email or variables[_EMAIL] or _ask("Email", f"no account: give --email or set {_EMAIL}")
     if variables[_EMAIL] not in (None, email) and (profile or is_interactive()):
         # It belongs to another account, and a wrong password may lock this one.
         password = None
-    if new_file:
+    if new_file and url and email:
         password = password or _ask(f"Password of {email}", f"no password: set {_PASSWORD}", hidden=True)
         return Credentials(url, email, password, freight_exchange.TokenFile(new_file))
-    if password is None and not (saved is not None and is_saved and saved.is_fresh()):
-        raise _not_logged_in(options, saved, is_expired=is_saved)
-    return Credentials(url, email, password, file if is_saved or _given_file(options) else None)
+    is_saved = saved is not None and (saved.base_url, saved.account) == (_normalized(url or ""), email)
+    if not url or not email or not (password or (saved and is_saved and saved.is_fresh())):
+        command = f"freight-exchange{f' --profile {profile}' if profile else ''} login"
+        error: Exception = ConfigurationError(f"not logged in: run `{command}`")
+        if is_saved:
+            error = AuthenticationError(f"the saved login has expired: run `{command}`")
+        elif saved is not None:
+            error.add_note(f"The saved login is that of {saved.account} at {saved.base_url}.")
+        error.add_note(f"In a program, set {_URL}, {_EMAIL} and {_PASSWORD} instead.")
+        raise error
+    is_kept = is_saved or options.token_file or os.environ.get(_TOKEN_FILE)
+    return Credentials(url, email, password, file if is_kept else None)
 
 
 def _profile(options: opt.Options) -> str | None:
@@ -105,16 +108,12 @@ def _profile(options: opt.Options) -> str | None:
     return profile
 
 
-def _given_file(options: opt.Options) -> str | None:
-    return options.token_file or os.environ.get("FREIGHT_EXCHANGE_TOKEN_FILE") or None
-
-
 def _path(options: opt.Options) -> Path:
     """Return the path of the saved login."""
     import platformdirs
 
-    profile = _profile(options)
-    if not profile and (given := _given_file(options)) is not None:
+    profile, given = _profile(options), options.token_file or os.environ.get(_TOKEN_FILE)
+    if given and not profile:
         return Path(given)
     try:
         folder = platformdirs.user_state_path("freight-exchange", appauthor=False)
@@ -127,43 +126,19 @@ def _normalized(url: str) -> str:
     return url.strip().rstrip("/")
 
 
-def _not_logged_in(options: opt.Options, saved: Any, *, is_expired: bool = False) -> Exception:
-    """Return the error of a command without a login; it names the command that logs in, and the missing variables."""
-    known = {_URL: options.url, _EMAIL: options.email, _PASSWORD: os.environ.get(_PASSWORD)}
-    command, account = "freight-exchange", ""
-    if (profile := _profile(options)) is not None:
-        command += f" --profile {profile}"
-    else:
-        known = {name: value or os.environ.get(name) for name, value in known.items()}
-    url, email, _ = known.values()
-    if saved is not None and url and _normalized(url) != saved.base_url:
-        command += f" --url {url}"
-    if saved is not None and email and email != saved.account:
-        command, account = f"{command} --email {email}", f" as {email}"
-    error: Exception = ConfigurationError(f"not logged in{account}: run `{command} login`")
-    if is_expired:
-        error = AuthenticationError(f"the saved login has expired: run `{command} login`")
-    missing = [name for name, value in known.items() if not value]
-    if 0 < len(missing) < len(known):
-        error.add_note(f"Or set the missing {' and '.join(missing)} in the environment.")
-    else:
-        error.add_note(f"In a program, set {_URL}, {_EMAIL} and {_PASSWORD} instead.")
-    return error
-
-
-def _check_url(url: str) -> None:
-    """Reject a wrong URL before the account and the password are asked for."""
-    with warnings.catch_warnings():
-        # The client of the command gives the same warnings.
-        warnings.simplefilter("ignore")
-        freight_exchange.FreightExchange(url, email="-", password="-")
-
-
 def _ask(question: str, problem: str, *, hidden: bool = False) -> str:
     if not is_interactive():
         raise ConfigurationError(f"{problem}; there is no terminal to ask on")
     answer: str = click.prompt(question, hide_input=hidden, err=True)
     return answer
+
+
+class _WarningHandler(logging.Handler):
+    """Handler that prints the SDK's warnings to standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not record.msg.startswith(_REPORTED_ELSEWHERE):
+            warn(f"Warning: {clean(record.getMessage())}")
 
 
 # The client
@@ -174,28 +149,20 @@ def connect(
     work: Callable[[FreightExchange], Awaitable[T]],
     *,
     credentials: Credentials | None = None,
-    lookup: str | None = None,
-    notes: Sequence[str] = (),
-    hook: Callable[[Event], None] | None = None,
+    lookup: str = "",
 ) -> T:
     """Run `work` with a client and return its result.
 
-    Args:
-        options: The options before the command.
-        work: The work.
-        credentials: The credentials, if already resolved.
-        lookup: Command that shows what `work` has written. The report of an unknown outcome names it.
-        notes: Further sentences for that report, which `work` may add.
-        hook: A hook of the client.
+    `lookup` is the command that shows what it has written; the report of an unknown outcome names it.
     """
+    from freight_exchange.hooks import Attempt
+
     credentials = credentials or resolve(options)
     writes: list[Attempt] = []
 
     def note(event: Event) -> None:
         if isinstance(event, Attempt) and event.may_have_taken_effect:
             writes.append(event)
-        if hook is not None:
-            hook(event)
 
     client = _client(credentials, options, note)
 
@@ -203,42 +170,25 @@ def connect(
         async with client as exchange:
             return await work(exchange)
 
-    in_doubt, printed = ([sentence.format(lookup)] if lookup else [] for sentence in (_IN_DOUBT, _NOT_PRINTED))
+    in_doubt = [f"Check with `freight-exchange {lookup}` in a minute, before you send it again."] if lookup else []
     try:
         return run(main)
     except FreightExchangeError as error:
         if error.method is not None:
             error.add_note(f"The service is {credentials.url}, the account {credentials.email}.")
-        for sentence in (*in_doubt, *notes) if error.may_have_taken_effect else ():
+        for sentence in in_doubt if error.may_have_taken_effect else ():
             error.add_note(sentence)
         raise
     except KeyboardInterrupt:
         if not writes:
             raise
         message = "interrupted in flight: the service may or may not have taken it"
-        raise Failure(message, Status.OUTCOME_UNKNOWN, *in_doubt, *notes) from None
+        raise Failure(message, Status.OUTCOME_UNKNOWN, *in_doubt) from None
     except OSError as error:
         # The client raises no OSError for a failed write, so this write was answered.
-        if not (writes and is_output_full(error)):
+        if not writes:
             raise
-        message = f"the command took effect, but its result could not be printed: {error.strerror}"
-        raise Failure(message, Status.NOT_PRINTED, *printed) from None
-
-
-def with_client(work: Any = None, *, lookup: str | None = None) -> Callable[..., Any]:
-    """Decorate a command, which receives a client as its first argument.
-
-    `lookup` is the command that shows what it writes, with names of its arguments in braces.
-    """
-    if work is None:
-        return functools.partial(with_client, lookup=lookup)
-
-    @click.pass_obj
-    def command(options: opt.Options, /, **arguments: Any) -> None:
-        shown = lookup and lookup.format(**arguments)
-        connect(options, lambda exchange: work(exchange, **arguments), lookup=shown)
-
-    return functools.update_wrapper(command, work)
+        raise not_printed(error, f"See it with `freight-exchange {lookup}`, and do not send it again.") from None
 
 
 def _client(credentials: Credentials, options: opt.Options, hook: Callable[[Event], None]) -> FreightExchange:
@@ -268,12 +218,14 @@ def _client(credentials: Credentials, options: opt.Options, hook: Callable[[Even
     return client
 
 
-def _ssl_context(ca_file: str) -> ssl.SSLContext:
+def _ssl_context(ca_file: str) -> Any:
     """Create a context that trusts the authorities of a file and those of the system."""
+    import ssl
+
     context = ssl.create_default_context()
     try:
         context.load_verify_locations(ca_file)
-    except (OSError, ssl.SSLError) as error:
+    except OSError as error:
         reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
         raise ConfigurationError(f"--ca-file {ca_file} cannot be read: {reason}") from None
     return context
@@ -287,49 +239,106 @@ async def _refuse_login(request: Request, call_next: Callable[[Request], Awaitab
     return await call_next(request)
 
 
-def _log_warnings() -> None:
-    """Print the SDK's log warnings to standard error, unless `-v` already logs them."""
-    logger = logging.getLogger("freight_exchange")
-    if all(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
-        logger.addHandler(_WarningHandler(logging.WARNING))
+# Commands and groups
+
+_ARGUMENTS: Final = {"base_url": "--url", "deadline": "--timeout", "proxy": "--proxy", "addresses": "--addresses"}
+"""Options by the client's argument."""
 
 
-class _WarningHandler(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        if not record.msg.startswith(_REPORTED_ELSEWHERE):
-            warn(f"Warning: {clean(record.getMessage())}")
+class Command(click.Command):
+    """Command that receives its output as `out`, and names the option of a value that the SDK refuses.
+
+    An async function receives a client first. Lines `$ ...` at the end of its help are examples, without the name of
+    the program.
+
+    Args:
+        prints_json: Whether there is `--json`.
+        lookup: Command that shows what an async function writes, with names of its arguments in braces.
+        shows_prices: Whether the codes of currencies are read, before a write whose failure theirs would look like.
+    """
+
+    def __init__(
+        self, *args: Any, prints_json: bool = True, lookup: str = "", shows_prices: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.lookup, self.shows_prices = lookup, shows_prices
+        if prints_json:
+            text = "Print one JSON object per line, for programs."
+            self.params.append(click.Option(["--json", "output"], flag_value="json", default=None, help=text))
+        text, *examples = re.split(r"\n\s*\$ ", inspect.cleandoc(self.help or ""))
+        self.help = f"{text}\n\n\b\nExamples:" + "".join(f"\n  freight-exchange {one}" for one in examples)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        if "output" in ctx.params:
+            given = {name: ctx.params.pop(name) for name in ("per", "yes") if name in ctx.params}
+            ctx.params["out"] = Out(ctx.params.pop("output"), **given)
+        try:
+            if not inspect.iscoroutinefunction(self.callback):
+                return super().invoke(ctx)
+            return connect(ctx.obj, partial(self._call, ctx.params), lookup=self.lookup.format(**ctx.params))
+        except (ConfigurationError, ValidationError) as error:
+            field = error.field if isinstance(error, ValidationError) else error.message.partition(" ")[0]
+            rest = error.message.removeprefix(field)
+            rest = rest if rest[:1] in (" ", "[") else f": {error.message}"
+            if field in _ARGUMENTS:
+                raise ConfigurationError(f"{_ARGUMENTS[field]}{rest}") from error
+            for parameter in (one for one in self.params if one.name == field):
+                name = parameter.opts[0] if isinstance(parameter, click.Option) else field.upper()
+                is_write = any(one.name == "yes" for one in self.params)
+                raise click.UsageError(f"{name}{rest}{'; nothing was sent' if is_write else ''}", ctx) from error
+            raise
+
+    async def _call(self, arguments: Mapping[str, Any], exchange: FreightExchange) -> Any:
+        if self.shows_prices:
+            await arguments["out"].read_codes(exchange)
+        function: Any = self.callback
+        return await function(exchange, **arguments)
 
 
-# Commands
+class Group(click.Group):
+    """Group of such commands, in the order of their definition. An option of the root behind it names its place."""
+
+    command_class = Command
+    group_class = type
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.commands]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.NoSuchOption as error:
+            name, root = error.option_name, ctx.find_root()
+            if any(name in option.opts for option in root.command.params):
+                message = f"{name} belongs before the command: {root.command_path} {name} ..."
+                raise click.UsageError(message, error.ctx) from None
+            raise
 
 
-@click.command(cls=opt.Command)
-@opt.as_json
+# Commands of the login
+
+
+@click.command(cls=Command)
 @click.pass_obj
 def login(options: opt.Options, /, out: Out) -> None:
     """Log in, and stay logged in.
 
-    Later commands need no URL, account or password. A file that only you can read keeps the service's token, never the
-    password. When the token expires, log in again. With --profile, several logins are kept beside each other.
+    Later commands need no URL, account or password until the token expires. A file that only you can read keeps it,
+    never the password. With --profile, several logins are kept beside each other.
 
     $ --url https://host/api login
     $ --profile shipper login
     """
     path = _path(options)
-    # The old login stays until the new one has succeeded.
-    new = path.with_name(f"{path.name}.new")
-    with contextlib.suppress(OSError):
-        new.unlink()
     try:
-        credentials = resolve(options, new_file=new)
-        user = connect(options, lambda exchange: exchange.login(), credentials=credentials)
-        new.replace(path)
-    except OSError:
-        raise ConfigurationError("logged in, but the login cannot be saved: later commands cannot use it") from None
-    finally:
-        for left in (new, new.with_name(f"{new.name}.lock")):
-            with contextlib.suppress(OSError):
-                left.unlink()
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # The old login stays until the new one has succeeded.
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            credentials = resolve(options, new_file=Path(folder, path.name))
+            user = connect(options, lambda exchange: exchange.login(), credentials=credentials)
+            Path(folder, path.name).replace(path)
+    except OSError as error:
+        raise ConfigurationError(f"the login cannot be saved in {path.parent}: {error.strerror}") from None
     if os.environ.get(_EMAIL, credentials.email) not in ("", credentials.email) and not _profile(options):
         warn(f"{_EMAIL} names {clean(os.environ[_EMAIL])}: later commands use it unless --email is given.")
     names = " ".join(filter(None, (user.first_name, user.middle_name, user.last_name)))
@@ -337,13 +346,10 @@ def login(options: opt.Options, /, out: Out) -> None:
     out.result(sentence, {"url": credentials.url, "user": user})
 
 
-@click.command(cls=opt.Command)
-@opt.as_json
+@click.command(cls=Command)
 @click.pass_obj
 def logout(options: opt.Options, /, out: Out) -> None:
-    """Forget the saved login.
-
-    The service has no logout: a copy of the token stays valid until it expires.
+    """Forget the saved login. The service has no logout: a copy of the token stays valid.
 
     $ logout
     """
@@ -352,13 +358,10 @@ def logout(options: opt.Options, /, out: Out) -> None:
     out.result(sentence, {"forgotten": existed})
 
 
-@click.command(cls=opt.Command)
-@opt.as_json
+@click.command(cls=Command)
 @click.pass_obj
 def whoami(options: opt.Options, /, out: Out) -> None:
-    """Show who is logged in, and where.
-
-    The command checks with the service that the login is still valid.
+    """Show who is logged in, and where. The service confirms that the login is still valid.
 
     $ whoami
     """

@@ -1,7 +1,0 @@
-"""Entry point of `python -m freight_exchange.cli`."""
-
-from __future__ import annotations
-
-from freight_exchange.cli import main
-
-main()
