@@ -33,7 +33,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -401,7 +400,7 @@ _BOT: Final = (
            (f"{_ANSWERS}::test_approval_by_a_person_stands",)),
     Mutant("cancelled-delivery-costs-an-attempt", MISSED, {"Worker._settle": lambda settle:
            lambda self, one, delivery, verdict: settle(self, one, delivery, attrs.evolve(verdict, refund=False))},
-           ("bot/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",)),
+           ("bot/test_stop.py::TestDrain::test_cancelled_handlers_are_called_again",)),
     Mutant("page-of-a-gateway-refuses-an-offer", MISSED, {"outcome_of": lambda outcome_of: lambda error, refusals:
            "refused" if isinstance(error, refusals) else outcome_of(error, refusals)},
            (f"{_DOUBTS}::TestOutcome::test_refusal_of_a_gateway_leaves_a_doubt",)),
@@ -410,13 +409,20 @@ _BOT: Final = (
     Mutant("attempt-not-counted-at-the-claim", HANG, {"work/_CLAIM": swapped("attempts + 1", "1")},
            ("bot/test_deliveries.py::test_delivery_is_repeated_after_a_crash_unless_it_was_settled",)),
     Mutant("handler-without-a-time-limit", HANG, {"Worker._call": _shielded}, ("bot/test_retries.py",)),
-    Mutant("second-signal-waits", HANG, {"_Program._on_signal": returns(None)}, ("bot/test_process.py::TestSignals",)),
+    Mutant("second-signal-waits", HANG, {"_Program._on_signal": returns(None)},
+           ("bot/test_process.py::test_process_ends[a second SIGTERM-asyncio]",)),
     Mutant("watchdog-asleep", HANG, {"Watchdog.set_deadline": returns(None)},
-           ("bot/test_watchdog.py::TestHanging::test_handler_is_ended_with_drain",)),
-    Mutant("dead-bot-looks-alive", HANG, {"Supervisor._age": returns(timedelta(0))},
+           ("bot/test_process.py::test_process_ends[a handler in a thread-asyncio]",)),
+    Mutant("dead-bot-looks-alive", HANG, {"Supervisor._ages": returns([(0.0, 1.0)])},
            ("bot/test_first_minutes.py::test_bot_whose_scans_fail_is_not_live",)),
     Mutant("deliveries-without-a-limit", STORM, {"Worker._claim": given(free=1000)},
            ("bot/test_deliveries.py::test_no_more_handlers_run_than_concurrency",)),
+    Mutant("writes-without-a-brake", STORM, {"Gate.leave": given(trouble=None)},
+           (f"{_DOUBTS}::test_one_probe_goes_before_all_writes",)),
+    Mutant("doubts-looked-up-alone", STORM, {"Readings.__init__": given(once=False)},
+           (f"{_DOUBTS}::test_hundred_doubts_share_their_readings",)),
+    Mutant("start-reads-selections-deeply", STORM, {"Pass.__init__": given(past_end=100)},
+           ("bot/test_first_minutes.py::test_start_reads_the_bids_once_to_twenty_rows_past_the_end",)),
 )
 
 _STORE: Final = (

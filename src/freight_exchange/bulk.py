@@ -170,9 +170,8 @@ class Journal:
     def _baseline(self) -> Sequence[Listing]:
         """Return the account's requests that are surely not the one in doubt."""
         *_, payload = self._run(effects.readings, self._binding)
-        return [
-            Listing(index=index) for index in {*json.loads(payload or b"[]"), *(one for one, _ in self._published())}
-        ]
+        known = {*json.loads(payload or b"[]"), *(index for index, _ in self._published())}
+        return [Listing(index=index) for index in known]
 
     def _published(self) -> set[tuple[int, str | None]]:
         """Return the index and commodity of each published request."""

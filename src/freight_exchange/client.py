@@ -501,17 +501,18 @@ class FreightExchange:
             ValidationError: An argument is invalid.
             LoginRejectedError: The service rejected the email or password.
         """
-        from freight_exchange.endpoints import reconcile as reconciliation
 
         if not isinstance(write, Write):
             raise ValidationError(
                 f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
             )
-        options = self._options
-        patient = self._view(deadline=max(options.deadline, DEFAULT_DEADLINE), strict=False)
-        return await reconciliation.reconcile(
-            patient.bids, patient.offers, patient.routes, self._shared.readings, write, settle=settle, baseline=baseline
-        )
+        return await self._reconcile(write, self._shared.readings, settle=settle, baseline=baseline)
+
+    async def _reconcile(self, write: Write, readings: Readings, **how: Any) -> Reconciliation:
+        from freight_exchange.endpoints.reconcile import reconcile
+
+        patient = self._view(deadline=max(self._options.deadline, DEFAULT_DEADLINE), strict=False)
+        return await reconcile(patient.bids, patient.offers, patient.routes, readings, write, **how)
 
     async def _account(self) -> str:
         email, _ = await self._options.credentials()

@@ -35,8 +35,8 @@ import attrs
 import httpx
 
 from freight_exchange.bot import Bot, BotStatus
-from freight_exchange.bot.background import Background
 from freight_exchange.bot.failpoints import FAILPOINTS
+from freight_exchange.bot.tasks import Background
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.platform.clock import Reading

@@ -6,29 +6,29 @@ A process has events and deliveries that tests make by hand. It can be killed at
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from typing import Any
 
 import anyio
 import attrs
+from tests.bot.rig import AMOUNT, BIDS, HOUR, INTERVAL
 
 from freight_exchange import FreightExchange
+from freight_exchange.bot import failpoints
 from freight_exchange.bot.ledger import Ledger
 from freight_exchange.bot.outcomes import IN_DOUBT, RetryLater
 from freight_exchange.bot.writes import AnswerWrite, OfferWrite
 from freight_exchange.errors import FencedError, OfferInDoubtError
 from freight_exchange.models import Offer
-from freight_exchange.store import Store, fleet
+from freight_exchange.store import Store, effects, fleet
 from freight_exchange.store.database import Database
 from freight_exchange.store.fleet import Binding
-from freight_exchange.testing import FAULTS, Sandbox
+from freight_exchange.testing import Sandbox
 
-SETTLE, INTERVAL = 5.0, 30.0
-AMOUNT = "1840.50"
-OFFER, BIDS, ANSWER = "quote/submitoffer", "quote/bid", "quote/approveoffer"
-HOUR = 3600.0
+SETTLE = 5.0
+ANSWER = "quote/approveoffer"
 
 
 class Killed(BaseException):
@@ -147,8 +147,13 @@ class Process:
     async def resolved(self, request: int, *, within: float = HOUR) -> None:
         """Wait until nothing about a request is in doubt."""
         with anyio.fail_after(within):
-            while await self.ledger.held(request):  # noqa: ASYNC110 - the condition has no event
+            while await self.held(request):  # noqa: ASYNC110 - the condition has no event
                 await anyio.sleep(0.5)
+
+    async def held(self, request: int) -> bool:
+        """Return whether a request has an effect that may or may not have been carried out."""
+        known = await self.store.run(effects.of_subject, self.store.binding, request)
+        return any(one.is_open for one in known)
 
     async def beat(self) -> None:
         """Renew the lease and adopt, again and again."""
@@ -178,11 +183,12 @@ async def process(
             running[0].has_died = True
             raise Killed(point)
 
+    failpoints.active.set(reach)
     try:
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(store)
             client = await stack.enter_async_context(sandbox.client(account, **options))
-            ledger = Ledger(store, client, settle=settle, interval=interval, reach=reach)
+            ledger = Ledger(store, client, settle=settle, interval=interval)
             holder = sandbox.forwarder if account is None else account
             joined = await store.join(Binding(sandbox.url, holder.email, "bot"))
             await ledger.start(joined)
@@ -205,28 +211,6 @@ def _is_kill(error: BaseException) -> bool:
     return isinstance(error, Killed)
 
 
-def strike(sandbox: Sandbox, name: str, path: str = OFFER, **how: Any) -> None:
-    """Arm the faults of a name at a path."""
-    sandbox.strike(*FAULTS[name](path=path, **how))
-
-
-def amounts_on(sandbox: Sandbox, request: int) -> list[str]:
-    """Return the amounts of all offers that the exchange took on a request."""
-    return [str(record.offer.amount) for record in sandbox.audit_log.offers_on(request)]
-
-
-def sent(sandbox: Sandbox, path: str = OFFER) -> int:
-    """Count the writes that reached the exchange, whether or not it took them."""
-    return len(sandbox.audit_log.calls_to("POST", path))
-
-
 def reads(sandbox: Sandbox, path: str = BIDS) -> int:
     """Count the readings of a listing's pages."""
     return len(sandbox.audit_log.calls_to("GET", path))
-
-
-async def eventually(condition: Callable[[], object], within: float = HOUR) -> None:
-    """Wait for a condition."""
-    with anyio.fail_after(within):
-        while not condition():  # noqa: ASYNC110 - the condition has no event
-            await anyio.sleep(0.5)

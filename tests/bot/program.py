@@ -11,16 +11,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from io import FileIO
-from itertools import cycle
 from pathlib import Path
 from typing import Any, TextIO
-
-__all__ = ["BOTH", "TIMEOUT", "Started", "end_of", "in_turn", "process", "side_by_side", "starters", "until"]
 
 ROOT = Path(__file__).parents[2]
 BOTH = ("asyncio", "trio")
@@ -28,7 +25,7 @@ TIMEOUT = 60.0
 """Seconds after which a test fails because its process does not end."""
 
 PROGRAM = """
-import asyncio, json, os, signal, sys, time
+import asyncio, json, multiprocessing, os, signal, sys, time
 from datetime import timedelta
 from functools import partial
 
@@ -56,6 +53,11 @@ threads = []
 def never_heeds():
     threads.append("started")
     time.sleep(3600)
+
+
+def absolute():
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        return pool.map(abs, [-2, 3])
 
 
 async def leave_a_thread(tasks):
@@ -190,6 +192,20 @@ async def quote(request, ctx):
         case "logs":
             ctx.log.info("quoting %s", "tiles\\n2027-01-01 CRITICAL \\x1b[2J")
             bot.stop()
+        case "forks":
+            child = os.fork()
+            if child == 0:
+                time.sleep(60)
+                os._exit(0)
+            os.kill(child, signal.SIGTERM)
+            ended_by = os.waitpid(child, 0)[1] & 127
+            await anyio.sleep(0.5)
+            say(f"the fork was ended by {ended_by}, stopping: {bool(ctx.stopping)}")
+        case "has a pool of forks":
+            say(f"{await anyio.to_thread.run_sync(absolute)}, stopping: {bool(ctx.stopping)}")
+        case "says its port, and blocks":
+            say(bot.status().address[1])
+            time.sleep(30)
         case "signals itself":
             signal.raise_signal(signal.SIGTERM)
             await ctx.stopping.wait()
@@ -342,18 +358,6 @@ def process(backend: str = "asyncio", **options: Any) -> Iterator[Started]:
             yield child
         finally:
             child.send_signal(signal.SIGKILL)
-
-
-@contextmanager
-def side_by_side(cases: Mapping[Any, Mapping[str, Any]]) -> Iterator[dict[Any, Started]]:
-    """Start the processes of all cases of a test concurrently, since they mostly wait."""
-    with contextlib.ExitStack() as stack:
-        yield {case: stack.enter_context(process(**reported)) for case, reported in cases.items()}
-
-
-def in_turn(*cases: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """Pair the cases with the backends alternately, since a process is expensive."""
-    return [(backend, *case) for backend, case in zip(cycle(BOTH), cases, strict=False)]
 
 
 def until(child: Started, word: str) -> None:

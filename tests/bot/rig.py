@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -15,10 +14,8 @@ import attrs
 import pytest
 
 from freight_exchange import Bot, BotStatus, FreightExchange
-from freight_exchange.bot.status import Doubt
-from freight_exchange.models import Bid
 from freight_exchange.store import Store
-from freight_exchange.testing import FAULTS, Cargo, Sandbox, Trial
+from freight_exchange.testing import FAULTS, Cargo, Sandbox
 
 INTERVAL = 30
 HOUR = 3600
@@ -29,7 +26,6 @@ SELDOM = timedelta(minutes=5)
 LOGGER = "freight_exchange.bot"
 OFFER = "quote/submitoffer"
 BIDS = "quote/bid"
-CURRENCIES = "currency"
 AMOUNT = "1840.50"
 
 UNANSWERED = "reset_after_processing"
@@ -73,20 +69,6 @@ def bot_with_client(store: Store | None, exchange: FreightExchange) -> Bot:
     return bot
 
 
-def bidding_bot(store: Store | None, *, settle: timedelta = SETTLE, **options: Any) -> tuple[Bot, list[Bid]]:
-    """Make a bot that offers `AMOUNT` on each new request, and return it with the list of its bids.
-
-    `options` are options of the handler.
-    """
-    bot, bids = new_bot(store, settle=settle), list[Bid]()
-
-    @bot.on_new(**options)
-    async def quote(request: Any, ctx: Any) -> None:
-        bids.append(await ctx.offer(amount=AMOUNT, currency=840))
-
-    return bot, bids
-
-
 def other(origin: str = "Hong Kong", **fields: Any) -> Cargo:
     """Make a cargo with another origin."""
     return Cargo(origin=origin, **fields)
@@ -117,9 +99,9 @@ def amounts_on(sandbox: Sandbox, index: int) -> list[str]:
     return [str(record.offer.amount) for record in sandbox.audit_log.offers_on(index)]
 
 
-def sent(sandbox: Sandbox) -> int:
-    """Count the offers that reached the exchange, taken or not."""
-    return len(sandbox.audit_log.calls_to("POST", OFFER))
+def sent(sandbox: Sandbox, path: str = OFFER) -> int:
+    """Count the writes that reached the exchange, whether or not it took them."""
+    return len(sandbox.audit_log.calls_to("POST", path))
 
 
 def messages(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
@@ -140,13 +122,6 @@ async def run_until_idle(sandbox: Sandbox, bot: Bot) -> BotStatus:
     async with sandbox.running(bot) as trial:
         await trial.idle()
         return trial.status
-
-
-async def parked(bot: Bot, trial: Trial) -> Doubt:
-    """Wait until an offer is parked, and return it."""
-    await eventually(lambda: trial.status.parked)
-    (doubt,) = await bot.doubts()
-    return doubt
 
 
 @attrs.define
@@ -184,59 +159,3 @@ class Calls:
     def pauses(self) -> Sequence[float]:
         """Return the seconds between calls."""
         return [later - earlier for earlier, later in pairwise(self.times)]
-
-
-class Killed(BaseException):
-    """Simulated death of a process. No code handles it."""
-
-
-class Process:
-    """Simulated process of a bot, which a handler can kill. Nothing is durable afterwards."""
-
-    def __init__(self) -> None:
-        self.is_dead = False
-
-    def kill(self) -> None:
-        self.is_dead = True
-        raise Killed
-
-    def visit(self, _: str) -> None:
-        if self.is_dead:
-            raise Killed
-
-    async def run(self, sandbox: Sandbox, bot: Bot) -> None:
-        """Run a bot until it is stopped or killed."""
-        try:
-            await bot.serve(exchange=sandbox.client(), failpoints=self.visit)
-        except* Killed:
-            pass
-
-
-async def supervised(sandbox: Sandbox, new_bot: Callable[[Process], Bot], *, seconds: float) -> int:
-    """Run bots one after another, each in a separate process, for some seconds, and count the killed ones."""
-    deaths = 0
-    until = anyio.current_time() + seconds
-    while True:
-        process = Process()
-        bot = new_bot(process)
-        async with anyio.create_task_group() as tasks:
-
-            async def stop_in_the_end(bot: Bot) -> None:
-                await anyio.sleep_until(until)
-                bot.stop()
-
-            tasks.start_soon(stop_in_the_end, bot)
-            await process.run(sandbox, bot)
-            tasks.cancel_scope.cancel()
-        if not process.is_dead:
-            return deaths
-        deaths += 1
-        await anyio.sleep(1)
-
-
-async def ignore_cancellation(seconds: float) -> None:
-    """Ignore a cancellation for some seconds."""
-    with contextlib.suppress(BaseException):  # ignores the cancellation of any backend
-        await anyio.sleep(HOUR)
-    with anyio.CancelScope(shield=True):
-        await anyio.sleep(seconds)

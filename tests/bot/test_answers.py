@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import attrs
 import pytest
-from tests.bot.processes import ANSWER, HOUR, INTERVAL, SETTLE, Delivery, Process, process, sent, strike
+from tests.bot.processes import ANSWER, SETTLE, Delivery, Process, process
+from tests.bot.rig import HOUR, INTERVAL, sent, strike
 
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.errors import (
@@ -289,5 +290,5 @@ async def test_listing_that_cannot_be_read_sends_nothing() -> None:
         strike(sandbox, "unavailable_forever", LISTING, times=None)
         with pytest.raises(FreightExchangeError):
             await run.answer(event, second)
-        assert not await run.ledger.held(request)
+        assert not await run.held(request)
     assert sent(sandbox, ANSWER) == 0

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
-from decimal import Decimal
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import anyio
-import attrs
 import pytest
-from tests.bot.processes import AMOUNT, BIDS, amounts_on, eventually, sent, strike
+from tests.bot.rig import amounts_on, eventually, sent, strike
 
 from freight_exchange import Bot
 from freight_exchange.store import MemoryStore
-from freight_exchange.testing import Fault, Profile, Sandbox, inline_store
-from freight_sandbox.wire import Call, Reply
+from freight_exchange.testing import Profile, Sandbox, inline_store
 
 pytestmark = pytest.mark.virtual_time
 
@@ -94,19 +89,6 @@ async def test_update_while_an_offer_is_in_doubt_is_delivered() -> None:
     assert amounts_on(sandbox, index) == ["1000"]
 
 
-async def test_bid_by_hand_beside_the_own_ends_the_delivery() -> None:
-    sandbox, bot = Sandbox(), requoting(MemoryStore())
-    index = sandbox.publish()
-    async with sandbox.running(bot) as trial:
-        await trial.idle()
-        await anyio.sleep(60)
-        sandbox.exchange.offer(sandbox.forwarder, index, sandbox.now(), amount=999)
-        sandbox.update(index, quantity=20)
-        await trial.idle()
-        assert (trial.status.dead, trial.status.retried) == (0, 0)
-    assert amounts_on(sandbox, index) == ["1000", "999"]
-
-
 @pytest.mark.parametrize("moment", ["before the first", "between", "after the second"])
 async def test_store_put_back_makes_no_second_offer(tmp_path: Path, moment: str) -> None:
     """A copy of the file from an earlier moment is in its place at the next start."""
@@ -134,67 +116,3 @@ async def test_store_put_back_makes_no_second_offer(tmp_path: Path, moment: str)
         await trial.idle()
         assert trial.status.dead == 0
     assert amounts_on(sandbox, index) == ["1000", "1100"]
-
-
-@pytest.mark.parametrize(("bids", "most"), [(0, 3), (10, 11)])
-async def test_start_asks_for_few_pages_of_the_bids(bids: int, most: int) -> None:
-    sandbox, store = Sandbox(), MemoryStore()
-    for _ in range(bids):
-        index = sandbox.publish()
-        sandbox.exchange.offer(sandbox.forwarder, index, sandbox.now(), amount=1000)
-    for _ in range(2):
-        before = len(sandbox.audit_log.calls_to("GET", BIDS))
-        async with sandbox.running(requoting(store)) as trial:
-            await anyio.sleep(300)
-            await trial.idle()
-        if bids == 0 or before:
-            assert len(sandbox.audit_log.calls_to("GET", BIDS)) - before <= most
-    assert sent(sandbox) == 0
-
-
-def without_filter(sandbox: Sandbox) -> Fault:
-    """Fault: the listing of the bids ignores `type`, and its rows have all kinds of words for a pending bid."""
-
-    def mutate(good: Reply, now: float, random: Random) -> Reply:
-        words = ["pending", "Open", None, ""]
-        rows = []
-        for number, record in enumerate(sandbox.audit_log.offers):
-            offer = sandbox.exchange.offers[record.offer.index]
-            is_won = offer.status == "selected"
-            rows.append(
-                {
-                    "index": offer.request, "price": float(offer.amount), "currencyIndex": offer.currency,
-                    "status": "Selected" if is_won else words[number % len(words)],
-                }
-            )  # fmt: skip
-        return attrs.evolve(good, status=200, body=json.dumps({"bids": dict(enumerate(rows))}).encode())
-
-    def is_first_page(call: Call) -> bool:
-        return bool(json.loads(call.body or b"{}").get("offset", 0) == 0)
-
-    return Fault(name="no filter", path=BIDS, method="GET", times=None, when=is_first_page, mutate=mutate)
-
-
-async def test_bid_is_won_by_its_word_alone() -> None:
-    sandbox, won = Sandbox(), list[int]()
-    bot = Bot(store=MemoryStore(), start="backfill", interval=INTERVAL, settle=SETTLE)
-
-    @bot.on_new(id="quote")
-    async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=AMOUNT, currency=840)
-
-    @bot.on_selected(id="won")
-    async def selected(bid: Any, ctx: Any) -> None:
-        won.append(bid.index)
-
-    indexes = [sandbox.publish() for _ in range(4)]
-    async with sandbox.running(bot) as trial:
-        await trial.idle()
-        sandbox.strike(without_filter(sandbox))
-        await anyio.sleep(600)
-        assert won == []
-        (chosen,) = sandbox.exchange.offers_on(indexes[2])
-        sandbox.exchange.select(chosen.index, sandbox.now())
-        await anyio.sleep(600)
-    assert won == [indexes[2]]
-    assert [Decimal(amounts_on(sandbox, index)[0]) for index in indexes] == [Decimal(AMOUNT)] * 4

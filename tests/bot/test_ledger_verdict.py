@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, RetryLater
+from freight_exchange.bot.outcomes import IN_DOUBT, Drop, RetryLater
 from freight_exchange.bot.verdict import backoff, decide
 from freight_exchange.errors import (
     AlreadyApprovedError,
     AlreadyOfferedError,
     AuthenticationError,
-    DeadlineExceededError,
     FencedError,
     LoginRejectedError,
     OfferChangedError,
@@ -57,7 +56,6 @@ VERDICTS: dict[str, tuple[Exception | None, dict[str, Any], tuple[str, str, bool
     "doubt behind another error": (ValueError(), {**LAST, "is_open": True}, ("doubt", "ready", False)),
     "doubt that was postponed": (RetryLater(60), {**FIRST, "is_open": True}, ("doubt", "ready", False)),
     "doubt that was dropped": (Drop(), {**FIRST, "is_open": True}, ("dropped", "done", True)),
-    "unanswered offer": (None, {**FIRST, "unanswered": DeadlineExceededError()}, ("failed", "ready", True)),
     "lost seat": (FencedError(), LAST, ("released", "ready", False)),
     "database away": (StoreAwayError(), LAST, ("released", "ready", False)),
     "rejected login": (LoginRejectedError(), LAST, ("released", "ready", False)),
@@ -115,6 +113,3 @@ def test_stored_error_is_a_text_of_bounded_length() -> None:
     assert long.startswith("ValueError: xxx")
     assert len(long) < 1100
     assert decide(DOUBT, attempts=1, retries=0, random=Random(0)).error == IN_DOUBT
-    # A delivery that may have ended the process stays a suspect until an attempt ends.
-    later = decide(RetryLater(1, "busy"), attempts=1, retries=0, last_error=INTERRUPTED, random=Random(0))
-    assert later.error is None

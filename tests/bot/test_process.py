@@ -1,4 +1,4 @@
-"""Tests of a bot as a process: its signals and its exit status."""
+"""Tests of a bot as a process: its signals, its watchdog, and its exit status."""
 
 from __future__ import annotations
 
@@ -9,164 +9,305 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
+from itertools import cycle
 from pathlib import Path
+from signal import SIGINT, SIGTERM
 from typing import Any
 
 import anyio
+import attrs
 import pytest
-from tests.bot.program import (
-    BOTH,
-    TIMEOUT,
-    Started,
-    end_of,
-    in_turn,
-    process,
-    side_by_side,
-    until,
-)
+from tests.bot.program import BOTH, ROOT, TIMEOUT, Started, end_of, process, until
 
 from freight_exchange import Bot, ConfigurationError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 BACKENDS = pytest.mark.parametrize("backend", BOTH)
 
-
 AFTER_REPEAT = 0.2
 """Seconds after which the same signal counts as a second one."""
+REQUEST_1 = "the handler 'quote' of the event 'new' of request 1"
+LEAVES = f"{REQUEST_1} ends the bot: SystemExit"
+CRITICAL = "CRITICAL freight_exchange.bot: the bot ends"
 
 
-class TestSignals:
-    @pytest.mark.parametrize(("backend", "number"), in_turn((signal.SIGTERM,), (signal.SIGINT,)))
-    def test_first_drains_and_status_is_0(self, backend: str, number: signal.Signals) -> None:
-        with process(backend=backend, handler="heeds", requests=20) as child:
-            until(child, "at the handlers")
-            child.send_signal(number)
-            status, text, log = end_of(child)
-        assert status == 0
-        assert text.split("\n") == ["closed", "offers 20", ""]
-        assert "draining" in log
-        assert "Traceback" not in log
+@attrs.frozen
+class Row:
+    """End of a process.
 
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_first_drains_where_the_loop_takes_no_signal_handlers(self, number: signal.Signals) -> None:
-        with process(loop="as on Windows", handler="heeds", requests=20) as child:
-            until(child, "at the handlers")
-            child.send_signal(number)
-            status, text, log = end_of(child)
-        assert (status, text) == (0, "closed\noffers 20\n")
-        assert f"{number.name}: draining" in log
+    Attributes:
+        options: Options of the program.
+        signals: Signals that it gets, once it says a word.
+        status, text: Its exit status, and what it says after that.
+        log: Texts of its log.
+        again: Offers of another process on its store, which heeds a signal: nothing is lost, and the file is not
+            locked.
+        both: Whether it is run on both backends. Otherwise they take turns, as a process is expensive.
+    """
 
-    def test_second_ends_at_once_where_the_loop_takes_no_signal_handlers(self) -> None:
-        with process(loop="as on Windows", handler="hangs", drain=3600) as child:
-            until(child, "at the handlers")
-            child.send_signal(signal.SIGTERM)
-            time.sleep(0.2)
+    options: dict[str, Any]
+    signals: Sequence[signal.Signals]
+    status: int
+    text: str | None = None
+    log: tuple[str, ...] = ()
+    word: str = "at the handlers"
+    again: int | None = None
+    both: bool = False
+
+
+def drained(offers: int) -> str:
+    return f"closed\noffers {offers}\n"
+
+
+def start(status: int, **options: Any) -> Row:
+    """Make the row of an error of the start."""
+    return Row(options, (), status, log=(f"{CRITICAL} with status {status}",))
+
+
+HANGS, WINDOWS = {"handler": "hangs", "drain": 3600}, {"loop": "as on Windows"}
+TAKES_TIME = {"handler": "stops, and takes its time", "drain": 3600, "until": "never"}
+ANOTHER = {"handler": "in a thread, and another", "requests": 2, "drain": 0.2}
+WRONG_STARTS: list[tuple[int, dict[str, Any]]] = [(78, {"wants": True}), (76, {"faults": ["not_found_page"]})]
+ROWS: dict[str, Row] = {
+    "SIGTERM drains": Row({"handler": "heeds", "requests": 20}, [SIGTERM], 0, drained(20), ("draining",), both=True),
+    "SIGINT drains": Row({"handler": "heeds", "requests": 20}, [SIGINT], 0, drained(20), ("SIGINT: draining",)),
+    "a loop without signals drains": Row(
+        {"handler": "heeds", "requests": 20} | WINDOWS, [SIGTERM], 0, drained(20), ("SIGTERM: draining",)
+    ),
+    "a loop without signals ends": Row(HANGS | WINDOWS, [SIGTERM, SIGINT], 130),
+    "the drain cancels handlers": Row(
+        {"handler": "hangs", "requests": 5, "drain": 0.2}, [SIGTERM], 0, drained(0),
+        ("the drain timed out: 5 handlers are cancelled",), again=5, both=True,
+    ),
+    "a second SIGTERM": Row(HANGS, [SIGTERM, SIGTERM], 143, both=True),
+    "SIGTERM, then SIGINT": Row(HANGS, [SIGTERM, SIGINT], 130),
+    "SIGINT twice": Row(HANGS, [SIGINT, SIGINT], 130),
+    "a second signal waits for no thread": Row(HANGS | {"handler": "in a thread"}, [SIGTERM, SIGTERM], 143, both=True),
+    "a second signal waits for no loop": Row(HANGS | {"handler": "blocks"}, [SIGTERM, SIGINT], 130, both=True),
+    "a second signal after stop()": Row(TAKES_TIME | {"blocks": False}, [SIGTERM, SIGINT], 130, word="stopped"),
+    "and in a blocked loop": Row(TAKES_TIME | {"blocks": True}, [SIGTERM, SIGINT], 130, word="stopped"),
+    "a signal during an outage": Row({"faults": ["unavailable_forever"]}, [SIGTERM], 0, drained(0), word="lifespan"),
+    "a signal of a handler": Row({"handler": "signals itself"}, (), 0),
+    "a fork that is signalled": Row(
+        {"handler": "forks"}, [SIGTERM], 0, drained(0), word="the fork was ended by 15, stopping: False", both=True
+    ),
+    "a pool of forks": Row(
+        {"handler": "has a pool of forks"}, [SIGTERM], 0, drained(0), word="[2, 3], stopping: False"
+    ),
+    "a handler that heeds nothing": Row(
+        {"handler": "heeds nothing", "drain": 0.2}, [SIGTERM], 70, "", (REQUEST_1,), again=1, both=True
+    ),
+    "a handler that blocks": Row({"handler": "blocks", "drain": 0.2}, [SIGTERM], 70, "", (REQUEST_1,), again=1),
+    "a handler in a thread": Row(
+        {"handler": "in a thread", "drain": 0.2}, [SIGTERM], 70, "", (REQUEST_1,), again=1, both=True
+    ),
+    **{
+        f"a handler in a thread, and another that ends by {how}": Row(
+            ANOTHER | {"ends by": how}, (), status, log=(f"with status {status}; still running: {REQUEST_1}",)
+        )
+        for how, status in [("store", 73), (5, 1), (256, 1), ("a text", 1)]
+    },
+    **{
+        f"a failed task of the lifespan, in a group of {group}": Row(
+            {"handler": "in a thread", "drain": 0.2, "refreshes in": group, "backend": "asyncio"}, (), 1,
+            log=(f"{CRITICAL}: cancelled by the lifespan", f"with status 1; still running: {REQUEST_1}"),
+        )
+        for group in ("anyio", "asyncio")
+    },
+    "the error of such a task": Row(
+        {"handler": "hangs", "refreshes in": "anyio"}, (), 1,
+        log=("the bot ends with status 1: unexpected error: OSError: the tariff is gone",), both=True,
+    ),
+    "a lifespan that does not close": Row(
+        {"handler": "ends", "closing": True, "drain": 0.2}, (), 1, "",
+        ("TimeoutError: the lifespan did not close in time",), word="closing",
+    ),
+    "a lifespan that fails in closing, after a handler": Row(
+        {"handler": "leaves with 5", "closing": "raises"}, (), 1,
+        log=("error while the lifespan closes", "OSError: the pool is gone"),
+    ),
+    "and after a clean stop": Row(
+        {"handler": "heeds", "closing": "raises"}, [SIGTERM], 0, log=("OSError: the pool is gone",)
+    ),
+    "and after a rejected login": Row(
+        {"faults": ["login_message_401"], "closing": "raises"}, (), 77,
+        log=("error while the lifespan closes", "OSError: the pool is gone"),
+    ),
+    **{
+        f"a thread that is left: {handler}, {afterwards}": Row(
+            {"handler": handler, "afterwards": afterwards, "drain": 0.1, "backend": "asyncio"}, (), status, text,
+            (f"threads that handlers left have not: its process ends now, with status {status}: ",),
+        )
+        for handler, afterwards, status, text in [
+            ("leaves a thread", "goes on", 0, f"lifespan\nat the handlers\n{drained(0)}went on"),
+            ("leaves a thread", "fails", 1, None),
+            ("leaves a thread, and fails", "", 1, None),
+        ]
+    },
+    **{
+        f"a lifespan that hangs in closing after an error of the start: {status}": Row(
+            {"closing": "in a thread", "drain": 0.1, **more}, (), status, "lifespan\nclosing\n",
+            (f"with status {status}; still running: nothing but the bot itself",), word="",
+        )
+        for status, more in WRONG_STARTS
+    },
+    "sys.exit() of a handler": Row({"handler": "leaves"}, (), 1, log=(LEAVES,)),
+    "sys.exit(5) of a handler": Row({"handler": "leaves with 5"}, (), 1, log=(LEAVES,)),
+    "sys.exit(256) of a handler": Row({"handler": "leaves with 256"}, (), 1, log=(LEAVES,)),
+    "a wrong login": start(77, faults=["login_message_401"]),
+    "a wrong address": start(76, faults=["not_found_page"]),
+    "a wrong certificate": start(76, faults=["bad_certificate"]),
+    "a wrong configuration": start(78, bare=True),
+    "a wrong host": start(78, host="b\u00fccher_x"),
+    "a wrong lifespan": start(78, yields="nothing"),
+    "a bug": start(1, bug=True),
+    "a log line of the service": Row(
+        {"handler": "logs"}, (), 0, log=("quoting tiles 2027-01-01 CRITICAL \\x1b[2J\n",)
+    ),
+}  # fmt: skip
+
+
+def _in_turn() -> list[Any]:
+    turns = cycle(BOTH)
+    return [
+        pytest.param(row.options.get("backend", backend), row, id=f"{name}-{backend}")
+        for name, row in ROWS.items()
+        for backend in (BOTH if row.both else [next(turns)])
+    ]
+
+
+def send(child: Started, *signals: signal.Signals, word: str = "at the handlers") -> None:
+    """Send signals once the process says a word, each after the one before has had its effect."""
+    if word:
+        until(child, word)
+    for count, number in enumerate(signals):
+        if count:
+            time.sleep(AFTER_REPEAT)
             assert child.poll() is None
-            child.send_signal(signal.SIGINT)
-            assert end_of(child)[0] == 128 + signal.SIGINT
+        child.send_signal(number)
 
-    @BACKENDS
-    def test_drain_cancels_handlers_and_status_is_0(self, backend: str, tmp_path: Path) -> None:
-        store = str(tmp_path / "bot.db")
-        with process(backend=backend, handler="hangs", requests=5, drain=0.2, store=store) as child:
-            until(child, "at the handlers")
-            child.send_signal(signal.SIGTERM)
+
+@pytest.mark.parametrize(("backend", "row"), _in_turn())
+def test_process_ends(backend: str, row: Row, tmp_path: Path) -> None:
+    store = str(tmp_path / "bot.db")
+    with process(**{"backend": backend, "store": store, **row.options}) as child:
+        send(child, *row.signals, word=row.word if row.signals or row.word == "closing" else "")
+        try:
             status, text, log = end_of(child)
-        assert (status, text) == (0, "closed\noffers 0\n")
-        assert "the drain timed out: 5 handlers are cancelled" in log
-        # The interrupted delivery is recorded, and the file is not locked.
-        with process(backend=backend, handler="heeds", requests=5, store=store) as child:
-            until(child, "at the handlers")
-            child.send_signal(signal.SIGTERM)
-            assert end_of(child)[:2] == (0, "closed\noffers 5\n")
+        except subprocess.TimeoutExpired:
+            pytest.fail("it waits")
+    assert status == row.status, log
+    assert row.text in (None, text)
+    assert [part for part in row.log if part not in log] == []
+    # A bug has a traceback; a mistake that a person can correct has a sentence.
+    assert ("Traceback" in log) <= (row.status == 1 or "closing" in row.options)
+    assert log.count(CRITICAL) <= 2
+    if row.again is not None:
+        with process(backend=backend, handler="heeds", requests=row.again, store=store) as child:
+            send(child, SIGTERM)
+            assert end_of(child)[:2] == (0, drained(row.again))
 
-    @pytest.mark.parametrize(
-        ("backend", "first", "second"),
-        in_turn((signal.SIGTERM, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT), (signal.SIGINT, signal.SIGINT)),
+
+@pytest.mark.parametrize(("backend", "blocks"), [("asyncio", False), ("trio", True)])
+def test_signal_after_stop_drains(backend: str, blocks: bool, tmp_path: Path) -> None:
+    signalled = tmp_path / "signalled"
+    options: dict[str, Any] = {"handler": "stops, and takes its time", "until": str(signalled), "blocks": blocks}
+    with process(backend=backend, **options) as child:
+        send(child, SIGTERM, word="stopped")
+        signalled.touch()
+        status, text, log = end_of(child)
+    assert (status, text) == (0, drained(1))
+    assert "SIGTERM: draining" in log
+
+
+def test_first_process_of_a_container_is_ended_by_a_signal_during_its_imports() -> None:
+    """The kernel drops signals to process 1 that it has no handler for."""
+    text = (
+        "import os, signal, time\nown = os.getpid()\nos.getpid = lambda: 1\nimport freight_exchange.bot\n"
+        "os.kill(own, signal.SIGTERM)\ntime.sleep(5)\n"
     )
-    def test_second_ends_process_with_its_status(
-        self, backend: str, first: signal.Signals, second: signal.Signals
-    ) -> None:
-        with process(backend=backend, handler="hangs", drain=3600) as child:
-            until(child, "at the handlers")
-            child.send_signal(first)
-            assert any("draining" in line for line in child.stderr)
-            time.sleep(AFTER_REPEAT)
-            child.send_signal(second)
-            status, text, _ = end_of(child)
-        assert status == 128 + second
-        assert "offers" not in text
+    assert subprocess.run([sys.executable, "-c", text], cwd=ROOT / "src", check=False).returncode == 143
 
-    @BACKENDS
-    def test_second_does_not_wait_for_thread(self, backend: str) -> None:
-        with process(backend=backend, handler="in a thread", drain=3600) as child:
-            until(child, "at the handlers")
-            child.send_signal(signal.SIGTERM)
-            assert any("draining" in line for line in child.stderr)
-            time.sleep(AFTER_REPEAT)
-            child.send_signal(signal.SIGTERM)
+
+def test_port_answers_while_the_loop_is_blocked() -> None:
+    """Its scans have stopped: after three intervals the watermark is too old."""
+    with process(handler="says its port, and blocks", host="127.0.0.1") as child:
+        until(child, "at the handlers")
+        url, codes = f"http://127.0.0.1:{int(child.stdout.readline())}/livez", list[int]()
+        for _ in range(2):
             try:
-                child.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                pytest.fail("it waits for the handler's thread")
-        assert child.returncode == 128 + signal.SIGTERM
+                with urllib.request.urlopen(url, timeout=3) as reply:
+                    codes.append(reply.status)
+            except urllib.error.HTTPError as error:
+                codes.append(error.code)
+            time.sleep(4)
+    assert codes == [200, 503]
 
-    def test_signal_during_outage_drains(self) -> None:
-        with process(backend="trio", faults=["unavailable_forever"]) as child:
-            until(child, "lifespan")
-            time.sleep(0.3)
-            child.send_signal(signal.SIGTERM)
-            assert end_of(child)[:2] == (0, "closed\noffers 0\n")
 
-    def test_handler_may_send_it(self) -> None:
-        with process(backend="asyncio", handler="signals itself") as child:
-            assert end_of(child)[0] == 0
+@pytest.mark.parametrize("where", ["a file of another kind", "a folder"])
+def test_unusable_store_ends_with_73(where: str, tmp_path: Path) -> None:
+    path = tmp_path / "bot.db"
+    path.write_bytes(b"this is not a database, and never was one" * 100)
+    with process(backend="trio", store=str(path if where == "a file of another kind" else tmp_path)) as child:
+        status, _, log = end_of(child)
+    assert (status, "Traceback" in log) == (73, False)
+    assert path.read_bytes().startswith(b"this is not a database")
 
-    @pytest.fixture(scope="class")
-    @classmethod
-    def signalled_after_stop(
-        cls, tmp_path_factory: pytest.TempPathFactory
-    ) -> Iterator[dict[tuple[str, bool], Started]]:
-        signalled = tmp_path_factory.mktemp("stop") / "signalled"
-        how: dict[str, Any] = {"handler": "stops, and takes its time", "until": str(signalled)}
-        cases = product(BOTH, [False, True])
-        with side_by_side(
-            {(backend, blocks): {"backend": backend, "blocks": blocks, **how} for backend, blocks in cases}
-        ) as started:
-            for child in started.values():
-                until(child, "stopped")
-                child.send_signal(signal.SIGTERM)
-            signalled.touch()
-            yield started
 
-    @BACKENDS
-    @pytest.mark.parametrize("blocks", [False, True])
-    def test_first_after_stop_drains(
-        self, backend: str, blocks: bool, signalled_after_stop: dict[tuple[str, bool], Started]
-    ) -> None:
-        status, text, log = end_of(signalled_after_stop[backend, blocks])
-        assert (status, text) == (0, "closed\noffers 1\n")
-        assert "SIGTERM: draining" in log
+@BACKENDS
+def test_held_store_ends_with_75_and_taken_port_alone_with_78(backend: str, tmp_path: Path) -> None:
+    """After 75 another start helps, after 78 it does not. A lifespan that hangs in closing changes nothing."""
+    store = str(tmp_path / "bot.db")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        options: dict[str, Any] = {"backend": backend, "port": other.getsockname()[1], "drain": 0.1}
+        with process(store=str(tmp_path / "other.db"), **options) as alone:
+            status, _, log = end_of(alone)
+        assert status == 78
+        assert f"{CRITICAL} with status 78: cannot listen on the operator's port" in log
+    with process(store=store, handler="hangs", **options) as first:
+        until(first, "at the handlers")
+        for closing in (None, "in a thread"):
+            with process(store=store, closing=closing, **options) as second:
+                status, _, log = end_of(second)
+            assert status == 75
+            assert str(first.pid) in log
+            assert log.count(f"{CRITICAL} ") == 1
+        send(first, SIGTERM, word="")
+        assert end_of(first)[0] == 0
 
-    @pytest.mark.parametrize(("backend", "blocks"), in_turn((False,), (True,)))
-    def test_second_after_stop_ends_process(self, backend: str, blocks: bool) -> None:
-        with process(
-            backend=backend, handler="stops, and takes its time", blocks=blocks, until="never", drain=3600
-        ) as child:
-            until(child, "stopped")
-            child.send_signal(signal.SIGTERM)
-            time.sleep(0.2)
-            assert child.poll() is None
-            child.send_signal(signal.SIGINT)
-            assert end_of(child)[0] == 128 + signal.SIGINT
 
-    def test_text_of_service_forges_no_log_line(self) -> None:
-        with process(backend="trio", handler="logs") as child:
-            log = end_of(child)[2]
-        assert "quoting tiles 2027-01-01 CRITICAL \\x1b[2J\n" in log
+def test_standby_takes_over_the_port_without_a_pause(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options: dict[str, Any] = {"store": str(tmp_path / "bot.db"), "port": port, "standby": True, "backend": "asyncio"}
+    with process(handler="hangs", drain=0.1, **options) as first:
+        until(first, "at the handlers")
+        with process(handler="heeds", **options) as second:
+            assert any("waiting for the port" in line for line in second.stderr)
+            assert second.poll() is None
+            send(first, SIGTERM, word="")
+            assert end_of(first)[0] == 0
+            until(second, "at the handlers")
+            assert response_of(port, "/livez").startswith(b"running, ")
+            send(second, SIGTERM, word="")
+            assert end_of(second)[:2] == (0, drained(1))
+
+
+def response_of(port: int, path: str) -> bytes:
+    """Request a path until a process answers."""
+    for _ in range(600):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=TIMEOUT) as answer:
+                text: bytes = answer.read()
+                return text
+        except urllib.error.URLError:
+            time.sleep(0.1)
+    raise AssertionError("no answer")
 
 
 class TestNoProcess:
@@ -186,10 +327,9 @@ class TestNoProcess:
         async def main() -> None:
             bot.run(backend=backend)
 
-        for outer in ("asyncio", "trio"):
-            with pytest.raises(
-                ConfigurationError, match=r"an event loop runs here already; use `await bot\.serve\(\)`"
-            ):
+        message = r"an event loop runs here already; use `await bot\.serve\(\)`"
+        for outer in BOTH:
+            with pytest.raises(ConfigurationError, match=message):
                 anyio.run(main, backend=outer)
 
     @BACKENDS
@@ -210,130 +350,8 @@ class TestNoProcess:
             bot.run(backend="trio")
 
 
-class TestStandby:
-    def test_takes_over_port_without_pause(self, tmp_path: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        options: dict[str, Any] = {
-            "store": str(tmp_path / "bot.db"),
-            "port": port,
-            "standby": True,
-            "backend": "asyncio",
-        }
-        with process(handler="hangs", drain=0.1, **options) as first:
-            until(first, "at the handlers")
-            with process(handler="heeds", **options) as second:
-                assert any("waiting for the port" in line for line in second.stderr)
-                assert second.poll() is None
-                first.send_signal(signal.SIGTERM)
-                assert end_of(first)[0] == 0
-                until(second, "at the handlers")
-                assert response_of(port, "/livez").startswith(b"running, ")
-                second.send_signal(signal.SIGTERM)
-                assert end_of(second)[:2] == (0, "closed\noffers 1\n")
+def test_all_statuses_are_documented() -> None:
+    from freight_exchange.bot.process import HUNG_STATUS, STATUSES
 
-
-def response_of(port: int, path: str) -> bytes:
-    """Request a path until a process answers."""
-    for _ in range(600):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=TIMEOUT) as answer:
-                text: bytes = answer.read()
-                return text
-        except urllib.error.URLError:
-            time.sleep(0.1)
-    raise AssertionError("no answer")
-
-
-class TestStatuses:
-    @pytest.mark.parametrize(
-        ("backend", "handler", "status"), in_turn(("leaves", 1), ("leaves with 5", 1), ("leaves with 256", 1))
-    )
-    def test_sys_exit_of_handler_is_never_0(self, backend: str, handler: str, status: int) -> None:
-        """A supervisor must not mistake it for a drain."""
-        with process(backend=backend, handler=handler) as child:
-            ended, _, log = end_of(child)
-        assert ended == status
-        assert "the handler 'quote' of the event 'new' of request 1 ends the bot: SystemExit" in log
-
-    @pytest.mark.parametrize(
-        ("backend", "status", "options"),
-        in_turn(
-            (77, {"faults": ["login_message_401"]}),
-            (76, {"faults": ["not_found_page"]}),
-            (76, {"faults": ["bad_certificate"]}),
-            (78, {"bare": True}),
-            (78, {"host": "b\u00fccher_x"}),
-            (78, {"yields": "nothing"}),
-            (1, {"bug": True}),
-        ),
-        ids=["login", "address", "certificate", "configuration", "host", "lifespan", "bug"],
-    )
-    def test_names_error_of_start(self, backend: str, status: int, options: dict[str, Any]) -> None:
-        with process(backend=backend, **options) as child:
-            ended, text, log = end_of(child)
-        assert ended == status
-        assert "offers" not in text
-        assert f"CRITICAL freight_exchange.bot: the bot ends with status {status}" in log
-        # A bug has a traceback; a mistake that a person can correct has a sentence.
-        assert ("Traceback" in log) == (status == 1)
-        assert log.strip()
-
-    def test_73_for_unusable_store(self, tmp_path: Path) -> None:
-        path = tmp_path / "bot.db"
-        path.write_bytes(b"this is not a database, and never was one" * 100)
-        for store in (path, tmp_path):
-            with process(backend="trio", store=str(store)) as child:
-                ended, _, log = end_of(child)
-            assert ended == 73
-            assert "Traceback" not in log
-        assert path.read_bytes().startswith(b"this is not a database")
-
-    def test_75_for_held_store(self, tmp_path: Path) -> None:
-        store = str(tmp_path / "bot.db")
-        with process(backend="asyncio", handler="hangs", store=store, drain=0.1) as first:
-            until(first, "at the handlers")
-            with process(backend="asyncio", store=store) as second:
-                ended, _, log = end_of(second)
-            assert ended == 75
-            assert str(first.pid) in log
-            assert first.poll() is None
-            first.send_signal(signal.SIGTERM)
-            assert end_of(first)[0] == 0
-
-    def test_75_for_held_store_and_port_78_for_taken_port(self, tmp_path: Path) -> None:
-        """After 75 another start helps, after 78 it does not."""
-        store = str(tmp_path / "bot.db")
-        with socket.socket() as other:
-            other.bind(("127.0.0.1", 0))
-            other.listen()
-            options: dict[str, Any] = {
-                "backend": "trio",
-                "port": other.getsockname()[1],
-                "handler": "hangs",
-                "drain": 0.1,
-            }
-            with process(store=str(tmp_path / "other.db"), **options) as alone:
-                ended, _, log = end_of(alone)
-                assert ended == 78
-                assert (
-                    "CRITICAL freight_exchange.bot: the bot ends with status 78: cannot listen on the operator's port"
-                    in log
-                )
-        with process(store=store, **options) as first:
-            until(first, "at the handlers")
-            with process(store=store, **options) as second:
-                ended, _, log = end_of(second)
-            assert ended == 75
-            assert str(first.pid) in log
-            first.send_signal(signal.SIGTERM)
-            assert end_of(first)[0] == 0
-
-    def test_all_are_documented(self) -> None:
-        from freight_exchange import Bot
-        from freight_exchange.bot.process import HUNG_STATUS, STATUSES
-
-        assert Bot.run.__doc__ is not None
-        for status in (HUNG_STATUS, *(status for _, status in STATUSES)):
-            assert str(status) in Bot.run.__doc__
+    assert Bot.run.__doc__ is not None
+    assert [one for one in (HUNG_STATUS, *(one for _, one in STATUSES)) if str(one) not in Bot.run.__doc__] == []

@@ -312,7 +312,7 @@ class Play:
         self.random = random = Random(f"bot {seed}")
         self.tasks = tasks
         self.is_naive = is_naive
-        self.interval = random.choice((30.0, 60.0, 120.0))
+        self.interval = random.choice((30.0, 120.0, 120.0, 240.0))
         self.settle = random.choice((30.0, 30.0, 120.0))
         self.sandbox = Sandbox(Profile(late_visibility=0.0), seed=seed, began=BEGAN)
         self.exchange = self.sandbox.exchange
@@ -347,6 +347,8 @@ class Play:
         return {
             "start": "backfill", "interval": timedelta(seconds=self.interval),
             "settle": timedelta(seconds=self.settle), "drain": timedelta(seconds=5),
+            # Of scans that find nothing, a few are enough.
+            "selection_interval": timedelta(seconds=4 * self.interval),
         }  # fmt: skip
 
     @property
@@ -485,7 +487,7 @@ class Play:
         for machine in self.machines:
             if not machine.lives or machine.life.ended.is_set():
                 machine.start(self.last)
-            await self.wait(3 * self.interval + self.settle + 300.0)
+            await self.wait(self.interval + self.settle + 60.0)
             life = machine.life
             if not self.is_naive:
                 await self._settle(life)
@@ -500,9 +502,9 @@ class Play:
             for _ in range(2):
                 with contextlib.suppress(TimeoutError):
                     await life.trial.idle(timedelta(hours=4))
-                await self.wait(400.0)
+                await self.wait(120.0)
             status = bot.status()
-            if status.in_doubt or status.in_flight or status.waiting or status.state != "running":
+            if status.in_doubt or status.in_flight or status.waiting > status.parked or status.state != "running":
                 self.flaws.append(f"the last process never became idle: {status}")
             letters = await bot.dead_letters()
             if letters and not self.has_bugs:
@@ -738,8 +740,8 @@ async def _login(play: Play) -> None:
                 play.fail("unauthorized_once", "unauthorized_200", times=play.random.randint(1, 3))
         play.exchange.expire_tokens()
         await play.wait(0.5 * play.interval, 2 * play.interval)
-    # A rejected login is tried again less and less often.
-    await play.wait(4 * 3600.0)
+    # A rejected login is tried again less and less often, but at least every quarter of an hour.
+    await play.wait(1000.0)
 
 
 async def _clocks(play: Play) -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import anyio
 
 from freight_exchange.bot.ledger import Ledger
-from freight_exchange.bot.options import DEFAULT_NAME
 from freight_exchange.bot.status import DeadLetter, Doubt, Handling, LedgerEntry, StoreStatus
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError, HeldError, ValidationError
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
     from freight_exchange.store.database import Database
     from freight_exchange.store.effects import Effect
 
-__all__ = ["BotFile", "carry_out", "change", "dead_letters", "doubts"]
-
 T = TypeVar("T")
 
+DEFAULT_NAME: Final = "bot"
+"""Default name of a bot in its store. `exchange.watch` has another one, so it shares nothing with the bot."""
 _ANSWER_TIMEOUT: Final = 20.0
 _POLL_INTERVAL: Final = 0.2
 _EFFECT_STATES: Final = ("sending", "unknown", "parked", "confirmed", "refused", "absent")
@@ -56,18 +55,10 @@ async def doubts(store: Store, found: Sequence[Effect]) -> Sequence[Doubt]:
 async def change(
     name: str, arguments: Mapping[str, Any], store: Store, ledger: Ledger, handlers: Collection[str] | None
 ) -> Any:
-    """Make a change, and return its result.
+    """Make a change, and return its result. `handlers` are the bot's, if they are known here.
 
-    Args:
-        name: `replay`, `drop`, `resolve` or `acknowledge_gaps`.
-        arguments: Its arguments.
-        store: The store, joined.
-        ledger: The ledger.
-        handlers: Ids of the bot's handlers, if they are known here.
-
-    Raises:
-        ConfigurationError: The bot no longer has the handler of a letter, or there is no such change.
-        ValidationError: An effect cannot be resolved so.
+    `ConfigurationError` if the bot no longer has the handler of a letter, `ValidationError` if an effect cannot be
+    resolved so.
     """
     match name:
         case "replay":

@@ -7,25 +7,26 @@ import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import anyio
+import attrs
 
 from freight_exchange.bot import admin, process
-from freight_exchange.bot.background import Background
 from freight_exchange.bot.failpoints import Failpoints, no_failpoints
 from freight_exchange.bot.handler import Handler
 from freight_exchange.bot.lifespan import Lifespan, check_lifespan, no_resources
-from freight_exchange.bot.metrics import Metrics, MetricsSource, make_collector, make_exposition
-from freight_exchange.bot.options import DEFAULT_NAME, MIN_RETENTION, BotOptions
+from freight_exchange.bot.metrics import Metrics, make_collector
 from freight_exchange.bot.outcomes import ProcessEnd, describe
 from freight_exchange.bot.router import Router
 from freight_exchange.bot.session import Session
 from freight_exchange.bot.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.supervisor import Supervisor
+from freight_exchange.bot.tasks import Background
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError
-from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, Start
+from freight_exchange.feed.options import MIN_INTERVAL, MIN_RETENTION, WatchOptions
+from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, Start, seconds
 from freight_exchange.store.database import Store
 from freight_exchange.store.database_url import masked
 
@@ -35,13 +36,75 @@ if TYPE_CHECKING:
 else:
     Collector = Any  # `typing.get_type_hints` resolves it without the extra `metrics`
 
-__all__ = ["Bot"]
-
 _logger = logging.getLogger("freight_exchange.bot")
 
 _CLOCK_STEP = 0.001
 """Seconds by which a scan must follow a publication to include it: at the same time it may have come before."""
 _POLL_INTERVAL, _MAX_POLL_INTERVAL = 0.05, 5.0
+_MAX_CONCURRENCY: Final = 1000
+_MAX_PORT: Final = 65535
+
+
+@attrs.frozen(kw_only=True)
+class BotOptions:
+    """Options of a `Bot`, validated."""
+
+    store: Store | str | os.PathLike[str] | None
+    start: Start
+    interval: timedelta
+    allowance: timedelta
+    concurrency: int
+    drain: timedelta
+    settle: timedelta
+    selection_interval: timedelta
+    retention: timedelta
+    name: str
+    standby: bool
+    port: int | None
+    host: str
+    lease: timedelta
+
+    def __attrs_post_init__(self) -> None:
+        _check_whole(self.concurrency, "concurrency", 1, _MAX_CONCURRENCY)
+        WatchOptions(
+            store=self.store,
+            start=self.start,
+            interval=self.interval,
+            allowance=self.allowance,
+            name=self.name,
+            standby=self.standby,
+            retention=self.retention,
+        )
+        _check_duration(self.drain, "drain", allow_zero=True)
+        _check_duration(self.settle, "settle", allow_zero=True)
+        _check_duration(self.selection_interval, "selection_interval")
+        if self.selection_interval < MIN_INTERVAL:
+            raise ConfigurationError(
+                f"selection_interval must be at least one second, to spare the service, not {self.selection_interval}"
+            )
+        _check_duration(self.retention, "retention")
+        if self.retention < MIN_RETENTION:
+            raise ConfigurationError(
+                f"retention must be at least {MIN_RETENTION.days} days, for the service lists an update for five, not"
+                f" {self.retention}"
+            )
+        _check_duration(self.lease, "lease")
+        if self.port is not None:
+            _check_whole(self.port, "port", 0, _MAX_PORT)
+        if not isinstance(self.host, str) or not self.host:
+            raise ConfigurationError(f"host must be a text that is not empty, not {self.host!r}")
+
+
+def _check_whole(value: object, name: str, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ConfigurationError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
+
+
+def _check_duration(value: object, name: str, *, allow_zero: bool = False) -> None:
+    if not isinstance(value, timedelta):
+        raise ConfigurationError(f"{name} must be a timedelta, not {type(value).__name__}")
+    if not (allow_zero and value == timedelta(0)):
+        seconds(value, name)
 
 
 class Bot(Router):
@@ -102,7 +165,7 @@ class Bot(Router):
         selection_interval: timedelta | None = None,
         retention: timedelta = MIN_RETENTION,
         allowance: timedelta = DEFAULT_ALLOWANCE,
-        name: str = DEFAULT_NAME,
+        name: str = admin.DEFAULT_NAME,
         standby: bool = False,
         lease: timedelta = timedelta(seconds=15),
     ) -> None:
@@ -131,7 +194,6 @@ class Bot(Router):
         self._exchange = exchange
         self._lifespan = no_resources if lifespan is None else lifespan
         self._metrics = Metrics()
-        self._source = MetricsSource(name, self.status, self._metrics, lambda: self._handlers)
         self._supervisor: Supervisor | None = None
         self._background: Background | None = None
 
@@ -157,13 +219,7 @@ class Bot(Router):
             ConfigurationError: An event loop runs already, this is not the main thread, or the backend does not exist.
                 Use `await bot.serve()` or `async with bot:` there.
         """
-        process.run(
-            self._begin,
-            lambda supervisor: supervisor(self._exchange),
-            self._metrics.in_flight,
-            self._options.drain.total_seconds(),
-            backend,
-        )
+        process.run(self, backend)
 
     async def serve(self, *, exchange: FreightExchange | None = None, failpoints: Failpoints = no_failpoints) -> None:
         """Run until `stop()`, or an error that retries cannot solve.
@@ -198,15 +254,7 @@ class Bot(Router):
             return supervisor
         if not self._handlers:
             raise ConfigurationError("this bot has no handler: register one, or include the router that has them")
-        expose = None
-        if self._options.port is not None:
-            try:
-                expose = make_exposition(self.collector())
-            except ConfigurationError:
-                expose = None
-        self._supervisor = Supervisor(
-            self._options, self._handlers, self._lifespan, self._metrics, expose, on_failure or _log_failure
-        )
+        self._supervisor = Supervisor(self, on_failure or _log_failure)
         return self._supervisor
 
     @property
@@ -267,7 +315,7 @@ class Bot(Router):
                     raise ConfigurationError("this bot does not run")
                 session = supervisor.session
                 if session is not None and session.phase == "running":
-                    began = session.now() if began is None else began
+                    began = session.parts.store.now if began is None else began
                     if session.last_scan() > began + _CLOCK_STEP and not await session.is_busy():
                         return
                 await anyio.sleep(pause)
@@ -275,12 +323,7 @@ class Bot(Router):
 
     def status(self) -> BotStatus:
         """Return the present status, or the last one after the end. Any thread may call this."""
-        if self._supervisor is None:
-            return BotStatus(
-                state="stopped", live=False, age=timedelta(0), feed=None, in_flight=0, waiting=0, waited=timedelta(0),
-                handled=0, retried=0, dead=0, offers={}, in_doubt=0, parked=0, address=None,
-            )  # fmt: skip
-        return self._supervisor.status()
+        return BotStatus(state="stopped") if self._supervisor is None else self._supervisor.status()
 
     def collector(self, *others: Bot) -> Collector:
         """Return a Prometheus collector of this bot's metrics, or of several bots' with the label `bot`, their name.
@@ -290,7 +333,7 @@ class Bot(Router):
         Raises:
             ConfigurationError: The extra `metrics` is not installed, or two bots have one name.
         """
-        return make_collector([bot._source for bot in (self, *others)])
+        return make_collector([self, *others])
 
     async def dead_letters(self) -> Sequence[DeadLetter]:
         """Return the deliveries that were given up, the oldest first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import anyio
 import attrs
@@ -21,8 +21,6 @@ from freight_exchange.errors import ConfigurationError, DeadlineExceededError, V
 from freight_exchange.feed.events import BidSelected, OfferEvent, RequestEvent
 from freight_exchange.models import Bid, Currency, Listing, Offer
 from freight_exchange.validation import Number
-
-__all__ = ["Context", "Log", "OfferContext", "RequestContext", "SelectedContext", "Stopping", "make_context"]
 
 
 class Stopping:
@@ -138,6 +136,8 @@ class Context:
         request = self._delivery.subject
         if request is None:
             raise ConfigurationError(f"there is no request to offer on: the event is of the kind {self.event.kind!r}")
+        if revision is not None and (isinstance(revision, bool) or not isinstance(revision, int) or revision < 0):
+            raise ValidationError(f"revision must be a whole number from 0, not {revision!r}", field="revision")
         if not isinstance(allow_existing, bool):
             raise ValidationError(
                 f"allow_existing must be True or False, not {allow_existing!r}", field="allow_existing"
@@ -148,7 +148,7 @@ class Context:
             currency=0,
             rates=None if rates is None else validation.rates(rates),
             terms=None if terms is None else validation.text(terms, "terms", allow_empty=True),
-            revision=_checked_revision(revision),
+            revision=revision,
             allow_existing=allow_existing,
             currency_code=currency.upper() if isinstance(currency, str) else None,
         )
@@ -174,11 +174,7 @@ class Context:
                 then counts as handled.
             OfferChangedError: The offer has another price or other terms than the handler saw, was declined, or is
                 gone; nothing was sent. Do not catch it: another event follows.
-            OfferInDoubtError: It is not known whether an answer on the request was carried out. Do not catch it: the
-                handler is called again.
-            OfferRejectedError: The service refused it, now or before.
-            ConfigurationError: The event is about no offer, or its handler has ended; nothing was sent.
-            FreightExchangeError: It was not sent; the handler is called again if it does not catch this.
+            OfferInDoubtError, OfferRejectedError, RetryLater, ConfigurationError, FreightExchangeError: As for `offer`.
         """
         return cast(Listing, await self._answer(offer, approved=True))
 
@@ -191,8 +187,7 @@ class Context:
 
         Raises:
             AlreadyApprovedError: That offer is approved; nothing was sent.
-            OfferChangedError, OfferInDoubtError, OfferRejectedError, ConfigurationError, FreightExchangeError: As for
-                `approve`.
+            FreightExchangeError: As for `approve`.
         """
         return await self._answer(offer, approved=False)
 
@@ -269,20 +264,9 @@ class SelectedContext(Context):
         return cast(BidSelected, self._event)
 
 
-def _checked_revision(revision: int | None) -> int | None:
-    if revision is not None and (isinstance(revision, bool) or not isinstance(revision, int) or revision < 0):
-        raise ValidationError(f"revision must be a whole number from 0, not {revision!r}", field="revision")
-    return revision
+_CONTEXTS: Final = {RequestEvent: RequestContext, OfferEvent: OfferContext, BidSelected: SelectedContext}
 
 
 def make_context(event: BotEvent, delivery: Delivery, **parts: Any) -> Context:
     """Make the context of an event's type."""
-    match event:
-        case RequestEvent():
-            return RequestContext(event, delivery, **parts)
-        case OfferEvent():
-            return OfferContext(event, delivery, **parts)
-        case BidSelected():
-            return SelectedContext(event, delivery, **parts)
-        case _:
-            return Context(event, delivery, **parts)
+    return _CONTEXTS.get(type(event), Context)(event, delivery, **parts)

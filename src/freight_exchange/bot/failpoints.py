@@ -9,8 +9,6 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final
 
-__all__ = ["FAILPOINTS", "Failpoints", "active", "no_failpoints", "reach"]
-
 _STEPS: Final = (
     "adopt",  # what ended replicas had in flight is taken over
     "route",  # events become deliveries

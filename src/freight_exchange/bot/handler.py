@@ -16,8 +16,6 @@ from freight_exchange.feed.events import BidSelected, Gap, OfferEvent, RequestEv
 from freight_exchange.filters import OfferFilter, RequestFilter
 from freight_exchange.models import Currency
 
-__all__ = ["FEED_OF", "BotEvent", "Delivery", "Function", "Handler", "Kind", "kind_of", "resolve_arguments", "subject"]
-
 BotEvent = RequestEvent | Gap | Unreadable | BidSelected | OfferEvent
 """Event that a handler can be called for."""
 
@@ -101,19 +99,9 @@ class Handler:
 
 @attrs.frozen(kw_only=True)
 class Delivery:
-    """Event for one handler, as this replica has claimed it.
+    """Event for one handler, as this replica has claimed it, with the error of the last attempt.
 
-    Attributes:
-        event_id: Number of the event.
-        handler: Row of the handler in the store.
-        name: Id of the handler.
-        kind: Kind of the event.
-        subject: Index of the request, if the event is about one.
-        attempts: Number of this attempt, from 1.
-        error: Error of the last attempt.
-        at: When the event was recorded, on the store's clock.
-        event: The event.
-        merged: Numbers of later updates that are merged into it.
+    `merged` are later updates that are merged into it.
     """
 
     event_id: int
@@ -152,11 +140,7 @@ def subject(event: BotEvent) -> Any:
 
 
 def resolve_arguments(handler: Handler, resources: Mapping[str, object]) -> Mapping[str, object]:
-    """Resolve a handler's arguments after its event and its context, by name or by type.
-
-    Raises:
-        ConfigurationError: A resource that it needs is missing or ambiguous.
-    """
+    """Resolve a handler's arguments after its event and its context, by name or by type."""
     arguments: dict[str, object] = {}
     for name, parameter in _injected_parameters(handler.function).items():
         if name in resources:

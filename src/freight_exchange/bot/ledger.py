@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import attrs
 
-from freight_exchange.bot.failpoints import Failpoints, no_failpoints
+from freight_exchange.bot.failpoints import reach
 from freight_exchange.bot.outcomes import IN_DOUBT, RetryLater
 from freight_exchange.bot.own_bids import OwnBids, Reading
 from freight_exchange.bot.writes import (
@@ -34,9 +34,11 @@ from freight_exchange.bot.writes import (
     load_write,
     outcome_of,
     prices_of,
+    rejected_error,
     result_of,
     unknown_prices,
 )  # fmt: skip
+from freight_exchange.endpoints.reconcile import Readings
 from freight_exchange.errors import (
     READ_ERRORS,
     AlreadyOfferedError,
@@ -68,15 +70,14 @@ if TYPE_CHECKING:
     from freight_exchange.store.database import Database
     from freight_exchange.store.fleet import Adopted, Joined
 
-__all__ = ["SEND_WINDOW", "Gate", "Ledger"]
-
 _logger = logging.getLogger("freight_exchange.bot")
 
 SEND_WINDOW: Final = 10.0
 """Seconds in which a write may be sent, from before its `sending` is committed."""
 
-_POLL: Final = 5.0
 _TRIES: Final = 4
+_SLOTS: Final = 4
+"""Number of writes in flight."""
 _MAX_WAIT: Final = 10.0
 """Seconds for which a handler waits behind the brake. Longer waits would count against its timeout."""
 _LONGEST_PAUSE: Final = 60.0
@@ -87,8 +88,6 @@ _CHECK_FACTOR: Final = 4
 """If the service shows writes later than `settle`, absence proves nothing. So each resend is checked four times as long
 as the one before, and there are at most three."""
 _MAX_SETTLE: Final = 3600.0
-_CONCURRENCY: Final = 100
-"""Limit of proofs at a time. They share their readings."""
 _LOOKUP_DEADLINE: Final = 5.0
 _OUTCOMES: Final = {"confirmed": "confirmed", "refused": "rejected", "unknown": "doubtful", "absent": "not taken"}
 """Outcomes in the metrics, by state."""
@@ -101,9 +100,6 @@ class Gate:
 
     While the service takes no writes as such, as by 429, 401, a page of 404 or 503, one probe goes first, after a pause
     that doubles from one second to a minute. All others wait behind it, before anything is recorded.
-
-    Args:
-        slots: Number of writes in flight.
     """
 
     def __init__(self, slots: int) -> None:
@@ -112,11 +108,10 @@ class Gate:
         self._pause = self._until = 0.0
         self._braked_at = -math.inf
 
-    async def enter(self) -> Pass:
-        """Wait behind the brake and for a slot.
+    async def enter(self) -> tuple[float, bool]:
+        """Wait behind the brake and for a slot, and return the time, and whether this is the probe.
 
-        Raises:
-            RetryLater: The brake holds for longer than a handler may wait.
+        `RetryLater` if that takes longer than a handler may wait.
         """
         while True:
             is_probe = self._pause > 0 and await self._become_probe()
@@ -127,7 +122,7 @@ class Gate:
                     self._probe.release()
                 raise
             if is_probe or not self._pause:
-                return Pass(anyio.current_time(), is_probe=is_probe)
+                return anyio.current_time(), is_probe
             # The brake has come on while this waited for its slot.
             self._slots.release()
 
@@ -149,32 +144,19 @@ class Gate:
         wait = max(self._until - anyio.current_time(), 1.0) * random.uniform(1.0, 1.5)
         raise RetryLater(wait, "the service takes no writes at the moment, and one at a time is tried")
 
-    def leave(self, entered: Pass, trouble: FreightExchangeError | None, *, is_answered: bool) -> None:
-        """Give the slot back.
-
-        Args:
-            entered: The result of `enter`.
-            trouble: The error of the write, if it is not the service's answer to it.
-            is_answered: Whether the service has answered the write.
-        """
+    def leave(self, entered: tuple[float, bool], trouble: FreightExchangeError | None, *, is_answered: bool) -> None:
+        """Give the slot back. The `trouble` of a write brakes, and the service's answer to one ends that."""
+        at, is_probe = entered
         self._slots.release()
         if is_answered:
             self._pause = 0.0
-        elif trouble is not None and entered.at >= self._braked_at:
+        elif trouble is not None and at >= self._braked_at:
             # Writes that were in flight together make one pause.
             self._pause = min(2 * self._pause or 1.0, _LONGEST_PAUSE)
             self._braked_at = anyio.current_time()
             self._until = self._braked_at + max(self._pause, retry_delay(trouble) or 0.0)
-        if entered.is_probe:
+        if is_probe:
             self._probe.release()
-
-
-@attrs.frozen
-class Pass:
-    """Permission to send one write: when it was given, and whether as the probe."""
-
-    at: float
-    is_probe: bool
 
 
 class _ChangedError(Exception):
@@ -189,12 +171,9 @@ class Ledger:
         exchange: The client.
         settle: Seconds that the service may take to show a write.
         interval: Interval of the feed, which is the pace of all readings.
-        slots: Number of writes in flight.
-        reach: Called at each failpoint.
 
     Attributes:
-        outcomes: Number of outcomes in this process, by `offer` or `answer`, and by `confirmed`, `rejected`, `doubtful`
-            or `not taken`.
+        outcomes: Number of outcomes by `offer` or `answer`, and by `confirmed`, `rejected`, `doubtful` or `not taken`.
     """
 
     def __init__(
@@ -204,16 +183,12 @@ class Ledger:
         *,
         settle: float,
         interval: float,
-        slots: int = 4,
-        reach: Failpoints = no_failpoints,
     ) -> None:
         self._store = store
         self._exchange = exchange
         self._settle = settle
         self._interval = interval
-        self._reach = reach
-        self._gate = Gate(slots)
-        self._proofs = anyio.CapacityLimiter(_CONCURRENCY)
+        self._gate = Gate(_SLOTS)
         self._wake = anyio.Event()
         self._sending = set[int]()
         self._adopted: dict[int, float] = {}
@@ -251,14 +226,14 @@ class Ledger:
         """Make the resolver look at once."""
         self._wake.set()
 
-    async def held(self, subject: int | None) -> bool:
-        """Return whether a request has an effect that may or may not have been carried out."""
-        return subject is not None and any(one.is_open for one in await self._known(subject))
-
     async def doubts(self) -> list[Effect]:
         """Return the effects in doubt of all replicas, the oldest first. One that is being sent is none yet."""
-        found = await self._store.run(effects.open_effects, self._store.binding)
-        return [one for one in found if one.state != "sending" or self._store.now - one.at > SEND_WINDOW]
+        return await self._store.run(self.doubts_in)
+
+    def doubts_in(self, db: Database) -> list[Effect]:
+        """Do the same in a transaction."""
+        found = effects.open_effects(db, self._store.binding)
+        return [one for one in found if one.state != "sending" or db.now - one.at > SEND_WINDOW]
 
     # Sending
 
@@ -268,7 +243,6 @@ class Ledger:
         A handler's cancellation takes effect before the write is recorded, or after its outcome is.
 
         Raises:
-            AlreadyOfferedError, AlreadyApprovedError, OfferChangedError, OfferRejectedError: It was not sent.
             OfferInDoubtError: It is not known whether it was carried out.
             RetryLater: It cannot be sent at present, and the handler has not failed.
             FencedError: Another replica has the delivery.
@@ -307,7 +281,7 @@ class Ledger:
             case "confirmed":
                 return result_of(done)
             case "refused":
-                rejected = write.rejected(done)
+                rejected = rejected_error(write, done)
                 rejected.request_closed = isinstance(write, OfferWrite) and await self._is_closed(write.request)
                 raise rejected from error
             case "absent" if error is not None and not error.may_have_taken_effect:
@@ -387,9 +361,7 @@ class Ledger:
     async def _begin(self, write: Write, plan: Plan, by: Delivery | None) -> Effect:
         """Record the effect in one transaction with the conditions under which it may begin.
 
-        Raises:
-            FencedError: This replica does not live, or has lost the delivery.
-            _ChangedError: The plan is no longer right.
+        `FencedError` if this replica does not live or has lost the delivery, `_ChangedError` if the plan is outdated.
         """
 
         def begin(db: Database) -> tuple[Effect, int]:
@@ -412,10 +384,10 @@ class Ledger:
                 raise _ChangedError
             return begun, writes
 
-        self._reach(f"before {plan.effect.state}")
+        reach(f"before {plan.effect.state}")
         effect, writes = await self._store.run(begin)
         self._store.writes = max(self._store.writes, writes)
-        self._reach(f"after {plan.effect.state}")
+        reach(f"after {plan.effect.state}")
         return effect
 
     async def _carry_out(
@@ -427,17 +399,17 @@ class Ledger:
         effect = await self._begin(write, plan, by)
         self._sending.add(effect.id)
         try:
-            self._reach("before send")
+            reach("before send")
             try:
                 reply = await write.send(self._exchange._limited(send_limit=limit))
             except FreightExchangeError as error:
-                self._reach("after send")
+                reach("after send")
                 return await self._failed(write, effect, error), error
             except BaseException as error:
                 # Cancelled by force, or a bug: it may have been sent.
                 await self._failed(write, effect, OfferInDoubtError(type(error).__name__))
                 raise
-            self._reach("after send")
+            reach("after send")
             done = await self._finish(effect, "confirmed", result=None if reply is None else to_dict(reply))
             what = f"submitted: {write.price_text}" if isinstance(write, OfferWrite) else "carried out"
             _logger.info("%s was %s", write, what, extra=_fields(write))
@@ -463,11 +435,8 @@ class Ledger:
     async def _finish(self, effect: Effect, state: str, **facts: Any) -> Effect:
         """Record the outcome of a send, also for another owner; return the effect as it is stored.
 
-        While the store is away this repeats for the send window. After that `sending` stays, and the beat of this or of
-        another replica finds it.
-
-        Raises:
-            OfferInDoubtError: The store stays away.
+        While the store is away this repeats for the send window. Then `sending` stays, the caller gets a doubt,
+        and the beat of this or of another replica finds it.
         """
         changed = attrs.evolve(effect.with_facts(**facts), state=state, at=self._store.now, owner=self._store.me)
         # A certain outcome applies even if the effect counts as absent meanwhile, but was not sent again.
@@ -479,7 +448,7 @@ class Ledger:
 
         until, stored = anyio.current_time() + SEND_WINDOW, None
         while True:
-            self._reach(f"before {_STEPS[state]}")
+            reach(f"before {_STEPS[state]}")
             try:
                 stored = await self._store.run(finish)
                 break
@@ -488,7 +457,7 @@ class Ledger:
                 if anyio.current_time() >= until:
                     raise in_doubt_error(effect) from error
             await anyio.sleep(_RECORD_PAUSE)
-        self._reach(f"after {_STEPS[state]}")
+        reach(f"after {_STEPS[state]}")
         if stored is changed:
             self._count(changed, 0 if state == "absent" else 1)
         elif state == "confirmed" and (stored is None or stored.version != effect.version):
@@ -511,17 +480,12 @@ class Ledger:
     # Doubts
 
     async def run(self) -> None:
-        """Read the bids when that is wanted, and resolve all doubts of this replica, at the feed's pace; never ends.
-
-        Raises:
-            LoginRejectedError: The service rejected the email or password.
-        """
+        """Read the bids when that is wanted, and resolve all doubts of this replica, at the feed's pace; never ends."""
         while True:
             self._wake = anyio.Event()
             doubts = await self._own_doubts()
             if not doubts and not self._bids.is_wanted:
-                with anyio.move_on_after(_POLL):
-                    await self._wake.wait()
+                await self._wake.wait()
                 continue
             await anyio.sleep(self._bids.delay)
             if not self._bids.is_wanted and all(one.kind != "offer" for one in doubts):
@@ -560,10 +524,10 @@ class Ledger:
         if any(is_due for _, is_due in proofs):
             # It reads five views completely: what becomes due meanwhile shares the next one.
             self._prove_from = now + 2 * max(self._interval, self._settle)
-        # Begun together, so that they share each of their readings.
+        readings = Readings(once=True)
         async with anyio.create_task_group() as tasks:
             for proof in proofs:
-                tasks.start_soon(self._prove, *proof)
+                tasks.start_soon(self._prove, *proof, readings)
 
     async def _found(self, effect: Effect, reading: Reading) -> Bid | None:
         """Return the bid of an offer in doubt, if a reading certainly shows it."""
@@ -581,12 +545,13 @@ class Ledger:
         missing = Counter(load_offer(one).price for one in placed) - Counter(prices)
         return [Bid(index=request, amount=a, currency=c) for a, c in [*prices, *missing.elements()]]
 
-    async def _prove(self, effect: Effect, is_due: bool) -> None:
-        """Conclude from complete readings."""
+    async def _prove(self, effect: Effect, is_due: bool, readings: Readings) -> None:
+        """Conclude from complete readings, which all proofs of a look share."""
         write, baseline = load_write(effect), await self._baseline(effect) if effect.kind == "offer" else None
         try:
-            async with self._proofs:
-                result = await self._exchange.reconcile(write.on_wire, settle=timedelta(0), baseline=baseline)
+            result = await self._exchange._reconcile(
+                write.on_wire, readings, settle=timedelta(0), baseline=baseline, has_settled=is_due
+            )
         except READ_ERRORS as error:
             if isinstance(error, LoginRejectedError):
                 raise
@@ -625,9 +590,9 @@ class Ledger:
                 return is_done, None
             return True, effects.release(db, self._store.binding, changed, error=IN_DOUBT, now=db.now)
 
-        self._reach("before resolved")
+        reach("before resolved")
         is_done, is_sent_again = await self._store.run(close)
-        self._reach("after resolved")
+        reach("after resolved")
         if not (is_done and why):
             return is_done
         text, fields = "%s is no longer in doubt: %s", {"request": effect.subject}
@@ -645,17 +610,7 @@ class Ledger:
         return True
 
     async def resolve(self, request: int, *, taken: bool, revision: int = 0, offer: int | None = None) -> None:
-        """Resolve a doubt, or undo a refusal, by a person's decision.
-
-        Args:
-            request: Index of the request.
-            taken: Whether the service has it.
-            revision: Number of the price of an offer of this bot.
-            offer: Identifier of another party's offer, to decide about its approval or decline.
-
-        Raises:
-            ValidationError: It is neither in doubt nor refused, it may still arrive, or an argument is invalid.
-        """
+        """Resolve a doubt, or undo a refusal, by a person's decision, as `Bot.resolve` describes."""
         known = [one for one in await self._known(request) if one.is_open or one.state == "refused"]
         if offer is None:
             found = [one for one in known if one.kind == "offer" and one.revision == revision]

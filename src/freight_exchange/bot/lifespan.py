@@ -11,11 +11,10 @@ from typing import Any, Final
 
 import anyio
 
+from freight_exchange.bot.context import Stopping
 from freight_exchange.bot.tasks import flatten, split_cancellations
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
-
-__all__ = ["Lifespan", "check_lifespan", "entered_client", "no_resources", "open_lifespan", "run_with_lifespan"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -41,21 +40,13 @@ async def run_with_lifespan(
     exchange: FreightExchange,
     work: Callable[[Mapping[str, object]], Awaitable[None]],
     *,
-    stop: anyio.Event,
+    stop: Stopping,
     drain: float,
 ) -> None:
-    """Open the resources, do the work, and close them.
+    """Open the resources, do the work with them by name, and close them.
 
-    Args:
-        lifespan: The lifespan.
-        exchange: The client, for a lifespan with a parameter.
-        work: The work, which gets the resources by name; a single one by the name of its type.
-        stop: Cancels the opening; later it limits the closing to one second after the drain.
-        drain: Seconds that the work has after `stop`.
-
-    Raises:
-        ConfigurationError: The lifespan returns no context manager.
-        TimeoutError: It did not close in time.
+    `stop` cancels the opening; later it limits the closing to one second after the drain. What does not close in time
+    is a `TimeoutError`.
     """
     drained_at, is_opening, has_worked = math.inf, True, False
     failure: BaseException | None = None
@@ -104,11 +95,7 @@ def _is_new_error(error: BaseException, failure: BaseException) -> bool:
 
 @asynccontextmanager
 async def open_lifespan(lifespan: Lifespan, exchange: FreightExchange) -> AsyncIterator[Mapping[str, object]]:
-    """Open the resources for the block, by name.
-
-    Raises:
-        ConfigurationError: The lifespan returns no context manager.
-    """
+    """Open the resources for the block, by name; a single one has the name of its type."""
     async with AsyncExitStack() as stack:
         manager = _as_manager(lifespan(exchange) if _takes_exchange(lifespan) else lifespan())
         try:
@@ -158,14 +145,3 @@ def _takes_exchange(lifespan: Lifespan) -> bool:
     """Return whether it has a required parameter, which can only be the exchange."""
     parameters = inspect.signature(lifespan).parameters.values()
     return any(one.kind in _POSITIONAL and one.default is inspect.Parameter.empty for one in parameters)
-
-
-@asynccontextmanager
-async def entered_client(exchange: FreightExchange | None) -> AsyncIterator[FreightExchange]:
-    """Enter and close the client, unless the caller has entered it."""
-    client = exchange or FreightExchange()
-    if client.entered:
-        yield client
-    else:
-        async with client:
-            yield client

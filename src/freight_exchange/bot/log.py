@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from freight_exchange.bot.outcomes import RetryLater, describe
 from freight_exchange.bot.tasks import flatten
@@ -16,11 +15,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.handler import Delivery, Handler
     from freight_exchange.bot.verdict import Verdict
 
-__all__ = ["AttemptLog", "log_fields"]
-
 _logger = logging.getLogger("freight_exchange.bot")
-
-_REMEMBERED_FAILURES: Final = 1000
 
 
 def log_fields(delivery: Delivery) -> Mapping[str, object]:
@@ -41,7 +36,7 @@ class AttemptLog:
     """
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        self._seen: set[Hashable] = set()
 
     def write(self, delivery: Delivery, handler: Handler, verdict: Verdict, error: Exception | None) -> None:
         """Log the end of an attempt."""
@@ -55,10 +50,7 @@ class AttemptLog:
     def _is_new(self, handler: Handler, error: Exception) -> bool:
         key = (handler.id, type(error), _place(error))
         is_new = key not in self._seen
-        self._seen[key] = None
-        self._seen.move_to_end(key)
-        if len(self._seen) > _REMEMBERED_FAILURES:
-            self._seen.popitem(last=False)
+        self._seen.add(key)
         return is_new
 
 

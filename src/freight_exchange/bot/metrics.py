@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
     from prometheus_client.registry import Collector
 
+    from freight_exchange.bot.bot import Bot
     from freight_exchange.bot.handler import Delivery
-    from freight_exchange.bot.status import BotStatus
-
-__all__ = ["INSTALL_HINT", "InFlight", "Metrics", "MetricsSource", "make_collector", "make_exposition"]
 
 INSTALL_HINT: Final = 'metrics need the extra "metrics": install freight-exchange with it'
 
@@ -84,12 +82,7 @@ class InFlight:
 class Metrics(Instrumentation):
     """Counts and durations since the process began.
 
-    Attributes:
-        events: Events by kind.
-        deliveries: Ended attempts by handler and ending. An attempt for several merged deliveries counts once for each.
-        outcomes: Outcomes of `offer` and `answer`, as the ledger counts them.
-        in_flight: Deliveries in flight.
-        unanswered: Calls in a row without any reply.
+    An attempt for several merged deliveries counts once for each.
     """
 
     def __init__(self) -> None:
@@ -139,32 +132,13 @@ class Metrics(Instrumentation):
             self.observe("call", f"{work.method} {path}", outcome, anyio.current_time() - began)
 
 
-class MetricsSource(NamedTuple):
-    """Figures of one bot for a collector.
-
-    Attributes:
-        name: Name of the bot.
-        status: Returns its status; called in the thread of the scrape.
-        metrics: Its metrics.
-        handlers: Returns the ids of its handlers.
-    """
-
-    name: str
-    status: Callable[[], BotStatus]
-    metrics: Metrics
-    handlers: Callable[[], Collection[str]]
-
-
-def make_collector(bots: Sequence[MetricsSource]) -> Collector:
+def make_collector(bots: Sequence[Bot]) -> Collector:
     """Return a collector of the metrics of one bot, or of several with the label `bot`.
 
     Each series of a handler or an outcome exists from the start, as 0: one that first appears as 1 has not grown, and
     would raise no alert.
-
-    Raises:
-        ConfigurationError: The extra is not installed, or two bots have one name.
     """
-    names = [bot.name for bot in bots]
+    names = [bot._options.name for bot in bots]
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise ConfigurationError(
             f"two bots are named {repeated!r}, which the label `bot` must distinguish: give each its own name="
@@ -177,7 +151,7 @@ def make_collector(bots: Sequence[MetricsSource]) -> Collector:
             raise
         raise ConfigurationError(INSTALL_HINT) from None
     for bot in bots:
-        bot.metrics.histograms = bot.metrics.histograms or {
+        bot._metrics.histograms = bot._metrics.histograms or {
             key: Histogram(_PREFIX + name, help, labels, buckets=bounds, registry=None)
             for key, (name, help, labels, bounds) in _HISTOGRAMS.items()
         }
@@ -190,7 +164,7 @@ def make_collector(bots: Sequence[MetricsSource]) -> Collector:
             found: dict[str, Metric] = {}
             for bot in bots:
                 for metric in _collect(bot):
-                    label = {"bot": bot.name} if len(bots) > 1 else {}
+                    label = {"bot": bot._options.name} if len(bots) > 1 else {}
                     samples = [sample._replace(labels=label | sample.labels) for sample in metric.samples]
                     metric.samples = []
                     found.setdefault(metric.name, metric).samples += samples
@@ -203,8 +177,15 @@ def make_collector(bots: Sequence[MetricsSource]) -> Collector:
     return BotCollector()
 
 
-def make_exposition(collector: Collector) -> Callable[[str], tuple[str, bytes]]:
-    """Return a function from a header `Accept` to the text of a bot's metrics and its process's, with its type."""
+def make_exposition(bot: Bot) -> Callable[[str], tuple[str, bytes]] | None:
+    """Return a function from a header `Accept` to the type and text of a bot's metrics and its process's.
+
+    `None` without the extra.
+    """
+    try:
+        collector = make_collector([bot])
+    except ConfigurationError:
+        return None
     from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
     from prometheus_client.exposition import choose_encoder
 
@@ -220,7 +201,7 @@ def make_exposition(collector: Collector) -> Callable[[str], tuple[str, bytes]]:
     return expose
 
 
-def _collect(bot: MetricsSource) -> Iterator[Metric]:
+def _collect(bot: Bot) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     def gauge(name: str, help: str, value: float) -> Metric:
@@ -232,7 +213,7 @@ def _collect(bot: MetricsSource) -> Iterator[Metric]:
             family.add_metric(values, count)
         return family
 
-    status, metrics, handlers = bot.status(), bot.metrics, [*bot.handlers()]
+    status, metrics, handlers = bot.status(), bot._metrics, [handler.id for handler in [*bot]]
     yield gauge("up", "1 while the bot handles deliveries.", status.state == "running")
     yield gauge("live", "1 while the watermark is younger than three intervals, and during standby.", status.live)
     yield gauge("scans", "1 while this process scans, 0 while another replica does.", status.scans)

@@ -7,15 +7,9 @@ from typing import Final
 
 from freight_exchange.errors import ValidationError
 
-__all__ = ["INTERRUPTED", "IN_DOUBT", "Drop", "ProcessEnd", "RetryLater", "describe"]
-
 IN_DOUBT: Final = "its offer is in doubt"
 """Stored error of a delivery that waits for the result of an offer."""
 
-INTERRUPTED: Final = "the process ended while it was handled"
-"""Stored error of a delivery whose attempt the end of a process interrupted."""
-
-_DEFAULT_DELAY: Final = timedelta(minutes=1)
 _MAX_DELAY: Final = timedelta(days=36525).total_seconds()
 
 
@@ -39,10 +33,10 @@ class RetryLater(Exception):
         reason: A text or an error, for the log.
     """
 
-    delay = _DEFAULT_DELAY.total_seconds()
+    delay = 60.0
     reason = ""
 
-    def __init__(self, delay: timedelta | float = _DEFAULT_DELAY, reason: object = "") -> None:
+    def __init__(self, delay: timedelta | float = delay, reason: object = "") -> None:
         if isinstance(delay, bool) or not isinstance(delay, timedelta | int | float):
             raise ValidationError(f"delay must be a timedelta or seconds, not a {type(delay).__name__}", field="delay")
         seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from freight_exchange.store import Store
     from freight_exchange.store.database import Database
 
-__all__ = ["OwnBids", "Reading"]
-
 _logger = logging.getLogger("freight_exchange.bot")
 
 _FIRST_PAUSE: Final = 1.0
@@ -38,12 +36,9 @@ _MAX_WAIT: Final = 10.0
 
 @attrs.frozen
 class Reading:
-    """The account's bids in one reading of the listing.
+    """The account's bids in one reading of the listing, which began at a time of the store's clock.
 
-    Attributes:
-        began: Time at which it began, on the store's clock.
-        prices: Price of each bid by request.
-        bids: The records, if this process has read them.
+    `bids` are the records, if this process has read them.
     """
 
     began: float = 0.0
@@ -64,10 +59,7 @@ class OwnBids:
     """The last reading of the account's bids, and the pace of further ones.
 
     Args:
-        store: Has the reading of all replicas.
-        exchange: The client.
-        interval: Least seconds between the beginnings of two readings.
-        settle: Seconds that the service may take to list a bid.
+        store, exchange, interval, settle: As for `Ledger`.
         wake: Called once a reading is wanted.
     """
 
@@ -93,11 +85,9 @@ class OwnBids:
         self.required = 0.0
 
     async def start(self, *, must_read: bool, wait: float) -> None:
-        """Find out whether the bids must be read before anything is offered.
+        """Find out whether the bids must be read before anything is offered, as the ledger may lack offers.
 
-        Args:
-            must_read: Whether the ledger may lack offers.
-            wait: Seconds until each of the offers that it may lack is listed.
+        Each of these is listed after `wait` seconds.
         """
 
         def begin(db: Database) -> effects.Readings:
@@ -114,11 +104,7 @@ class OwnBids:
         return self.last.began < max(self._wanted, self.required)
 
     async def since(self, began: float) -> Reading:
-        """Return a reading that began at this time or later.
-
-        Raises:
-            RetryLater: It takes longer than a handler may wait.
-        """
+        """Return a reading that began then or later; `RetryLater` if it takes longer than a handler may wait."""
         remaining = anyio.current_effective_deadline() - anyio.current_time()
         with anyio.move_on_after(min(_MAX_WAIT, remaining / 2)):
             while self.last.began < max(began, self.required):
@@ -142,11 +128,7 @@ class OwnBids:
         self._next_at = anyio.current_time() + self._interval
 
     async def read(self) -> bool:
-        """Read the listing once, unless another replica just has; return whether that succeeded.
-
-        Raises:
-            LoginRejectedError: The service rejected the email or password.
-        """
+        """Read the listing once, unless another replica just has; return whether that succeeded."""
         await self.refresh()
         began, at = self._store.now, anyio.current_time()
         if not self.is_wanted and (age := began - self.last.began) < self._interval:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import socket
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from typing import TYPE_CHECKING, Any, Final, cast
-
-import anyio
 
 from freight_exchange.bot.metrics import INSTALL_HINT
 from freight_exchange.errors import ConfigurationError
@@ -18,29 +16,24 @@ from freight_exchange.errors import ConfigurationError
 if TYPE_CHECKING:
     from freight_exchange.bot.status import BotStatus
 
-__all__ = ["OperatorPort", "open_port"]
-
 _logger = logging.getLogger("freight_exchange.bot")
 
 _REQUEST_TIMEOUT: Final = 5.0
-_MAX_CONNECTIONS: Final = 128
-_RETRY_INTERVAL: Final = 0.5
 
 
-class OperatorPort:
+class OperatorPort(ThreadingTCPServer):
     """Operator's port, open until `close`.
 
     Args:
         host, port: The address; port 0 chooses a free one.
         status: Returns the status of the bot; called in the thread of a request.
         expose: From a header `Accept` to the type and text of the metrics; `None` without the extra `metrics`.
-
-    Attributes:
-        address: The address, with the chosen port.
-
-    Raises:
-        ConfigurationError: The address cannot be used.
     """
+
+    daemon_threads = True
+    # A port that another process listens on is refused, and one that was closed just now is not.
+    allow_reuse_address = True
+    request_queue_size = 128
 
     def __init__(
         self,
@@ -49,80 +42,19 @@ class OperatorPort:
         status: Callable[[], BotStatus],
         expose: Callable[[str], tuple[str, bytes]] | None,
     ) -> None:
+        self.status, self.expose = status, expose
         try:
-            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            self._server = _Server(family, (host, port), status, expose)
+            self.address_family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+            super().__init__((host, port), _Handler)
         except (OSError, OverflowError, UnicodeError) as error:
             raise ConfigurationError(f"cannot listen on the operator's port {port} of {host!r}: {error}") from error
-        self.address = (host, int(self._server.server_address[1]))
-        threading.Thread(target=self._server.serve_forever, name="operator's port", daemon=True).start()
+        self.address = (host, int(self.server_address[1]))
+        threading.Thread(target=self.serve_forever, name="operator's port", daemon=True).start()
 
     def close(self) -> None:
         """Close the port."""
-        self._server.shutdown()
-        self._server.server_close()
-
-
-async def open_port(make: Callable[[], OperatorPort], *, timeout: float, counts: Callable[[], bool]) -> OperatorPort:
-    """Open a port that another process may hold for a while.
-
-    Args:
-        make: Opens it, or raises `ConfigurationError`.
-        timeout: Seconds to wait for a port that is taken.
-        counts: Returns whether these seconds have begun.
-    """
-    remaining, has_warned = timeout, False
-    while True:
-        try:
-            return make()
-        except ConfigurationError as error:
-            if remaining <= 0 or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
-                raise
-            if not has_warned:
-                _logger.warning("%s; waiting for the port", error)
-                has_warned = True
-        await anyio.sleep(_RETRY_INTERVAL)
-        if counts():
-            remaining -= _RETRY_INTERVAL
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    # A port that another process listens on is refused, and one that was closed just now is not.
-    allow_reuse_address = True
-    request_queue_size = _MAX_CONNECTIONS
-
-    def __init__(
-        self,
-        family: socket.AddressFamily,
-        address: tuple[str, int],
-        status: Callable[[], BotStatus],
-        expose: Callable[[str], tuple[str, bytes]] | None,
-    ) -> None:
-        self.address_family, self.status, self.expose = family, status, expose
-        self._slots = threading.BoundedSemaphore(_MAX_CONNECTIONS)
-        super().__init__(address, _Handler)
-
-    def server_bind(self) -> None:
-        # Without the look-up of a host name by `HTTPServer`, which may take long.
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        # With too many slow clients, the next one waits: none is silent for longer than the timeout.
-        self._slots.acquire(timeout=_REQUEST_TIMEOUT)
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            try:
-                self._slots.release()
-            except ValueError:
-                return
+        self.shutdown()
+        self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         _logger.debug("the operator's port: the client %s failed", client_address)
@@ -151,7 +83,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def _answer(self) -> tuple[int, str, bytes]:
-        server = cast("_Server", self.server)
+        server = cast(OperatorPort, self.server)
         path, text = self.path.partition("?")[0], "text/plain; charset=utf-8"
         if path not in ("/livez", "/readyz", "/metrics"):
             return 404, text, b"there are /livez, /readyz and /metrics\n"

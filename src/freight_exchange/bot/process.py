@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import importlib.util
+import itertools
 import logging
 import math
 import os
@@ -10,9 +12,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Final, Literal
@@ -20,7 +23,6 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
-import attrs
 
 from freight_exchange.bot.outcomes import ProcessEnd, describe
 from freight_exchange.bot.signals import SIGNALS
@@ -39,11 +41,10 @@ from freight_exchange.errors import (
 from freight_exchange.platform.text import CleanFormatter
 
 if TYPE_CHECKING:
+    from freight_exchange.bot.bot import Bot
     from freight_exchange.bot.metrics import InFlight
     from freight_exchange.bot.supervisor import Supervisor
 from freight_exchange.store.errors import ConflictError
-
-__all__ = ["CLOSE_TIMEOUT", "HUNG_STATUS", "STATUSES", "importing", "run"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -87,25 +88,11 @@ def importing(module: str) -> Iterator[None]:
         _imported_module.reset(token)
 
 
-def run(
-    begin: Callable[[Callable[[BaseException], None]], Supervisor],
-    serve: Callable[[Supervisor], Awaitable[None]],
-    in_flight: InFlight,
-    drain: float,
-    backend: Literal["asyncio", "trio"],
-) -> None:
-    """Run a bot until a signal, and raise `SystemExit` unless it ended well.
-
-    Args:
-        begin: Makes the bot's run, with a callback for the error that ends it.
-        serve: Runs it.
-        in_flight: Deliveries at their handlers.
-        drain: Seconds that handlers have to end.
-        backend: Event loop.
-    """
+def run(bot: Bot, backend: Literal["asyncio", "trio"]) -> None:
+    """Run a bot until a signal, and raise `SystemExit` unless it ended well."""
     _check(backend)
     _configure_logging()
-    program = _Program(begin, serve, in_flight, drain)
+    program = _Program(bot)
     status = 1
     try:
         with program.receiving_signals():
@@ -141,31 +128,19 @@ def _status_of(error: BaseException) -> int:
 
 
 class _Program:
-    """Run of a bot as this process.
+    """Run of a bot as this process. `ended_by` is the number of a second signal, which ended it at once."""
 
-    Attributes:
-        watchdog: Ends the process if the run hangs.
-        ended_by: Number of the second signal, which ended the run at once.
-    """
-
-    def __init__(
-        self,
-        begin: Callable[[Callable[[BaseException], None]], Supervisor],
-        serve: Callable[[Supervisor], Awaitable[None]],
-        in_flight: InFlight,
-        drain: float,
-    ) -> None:
-        self._begin = begin
-        self._serve = serve
-        self._in_flight = in_flight
-        self._drain = drain
+    def __init__(self, bot: Bot) -> None:
+        self._bot = bot
+        self._in_flight = bot._metrics.in_flight
+        self._drain = bot._options.drain.total_seconds()
         self._logged: BaseException | None = None
         self._failure: BaseException | None = None
         self._signals: list[int] = []
         self._last_signal = (0, -math.inf)
         self._scope: anyio.CancelScope | None = None
         self._has_ended = False
-        self.watchdog = Watchdog(in_flight, self._deliver_signal)
+        self.watchdog = Watchdog(self._in_flight)
         self.ended_by: int | None = None
 
     async def main(self) -> None:
@@ -173,13 +148,13 @@ class _Program:
         self._token = anyio.lowlevel.current_token()
         try:
             with unwrap_errors(), anyio.CancelScope() as self._scope:
-                supervisor = self._supervisor = self._begin(self._on_failure)
+                supervisor = self._supervisor = self._bot._begin(self._on_failure)
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._limit_drain, supervisor)
                     if self._signals:
                         # It came before the loop ran.
                         supervisor.stop()
-                    await self._serve(supervisor)
+                    await supervisor(self._bot._exchange)
                     tasks.cancel_scope.cancel()
         except BaseExceptionGroup:
             # Several tasks have failed at once: the first failure was logged, and decides the status.
@@ -240,9 +215,12 @@ class _Program:
             self.watchdog.set_deadline(_GRACE, 128 + number)
         else:
             self._limit_end(HUNG_STATUS)
-        self.watchdog.pass_on(len(self._signals), number)
+        self.watchdog.do(self._deliver_signal, len(self._signals), number)
 
     def _deliver_signal(self, count: int, number: int) -> None:
+        threading.Thread(target=self._tell_loop, args=(count, number), name="signal", daemon=True).start()
+
+    def _tell_loop(self, count: int, number: int) -> None:
         """Tell the loop about a signal, in a thread of its own: the loop may be blocked."""
         if count == 1:
             _logger.info("received %s: draining", signal.Signals(number).name)
@@ -264,66 +242,48 @@ class _Program:
                 _logger.debug("the event loop has ended: %s", error)
 
 
-@attrs.frozen(order=True)
-class _Deadline:
-    at: float
-    status: int
-    unless: Callable[[], bool] = attrs.field(order=False)
-
-
 class Watchdog:
     """Thread that ends the process at a deadline. It runs even while the event loop is blocked.
 
     After the bot has ended it also ends threads that handlers abandoned: Python would wait for them forever.
-
-    Args:
-        in_flight: Deliveries to name in the log.
-        on_signal: Called with the count and the number of a signal, in a thread of its own.
     """
 
-    def __init__(self, in_flight: InFlight, on_signal: Callable[[int, int], None]) -> None:
+    def __init__(self, in_flight: InFlight) -> None:
         self._in_flight = in_flight
-        self._on_signal = on_signal
-        # A `SimpleQueue` is reentrant: a signal handler may put a message.
-        self._messages: SimpleQueue[_Deadline | tuple[int, int] | int] = SimpleQueue()
+        self._numbers = itertools.count()
+        # A `SimpleQueue` is reentrant: a signal handler may put an action.
+        self._actions: SimpleQueue[tuple[float, int, Callable[[], object]]] = SimpleQueue()
         self._threads_before = _other_threads()
         self._error_before = _uncaught_error()
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
+    def do(self, action: Callable[..., object], *args: object, after: float = 0.0) -> None:
+        """Do something in the watchdog's thread, after some seconds."""
+        self._actions.put((time.monotonic() + after, next(self._numbers), partial(action, *args)))
+
     def set_deadline(self, seconds: float, status: int, *, unless: Callable[[], bool] = lambda: False) -> None:
         """End the process after `seconds` with this status, unless `unless()` is true then."""
-        self._messages.put(_Deadline(time.monotonic() + seconds, status, unless))
-
-    def pass_on(self, count: int, number: int) -> None:
-        """Pass on a signal from its handler."""
-        self._messages.put((count, number))
+        self.do(self._end, status, unless, after=seconds)
 
     def dismiss(self, status: int) -> None:
         """Report that the bot has ended, and the exit status of the process."""
-        self._messages.put(status)
+        self.do(self._end_abandoned_threads, status)
+        self.do(sys.exit)
 
     def _run(self) -> None:
-        deadlines: list[_Deadline] = []
+        due: list[tuple[float, int, Callable[[], object]]] = []
         while True:
-            next_one = min(deadlines, default=None)
             try:
-                timeout = None if next_one is None else max(0.0, next_one.at - time.monotonic())
-                message = self._messages.get(timeout=timeout)
+                timeout = max(0.0, due[0][0] - time.monotonic()) if due else None
+                heapq.heappush(due, self._actions.get(timeout=timeout))
             except Empty:
-                assert next_one is not None
-                deadlines.remove(next_one)
-                if not next_one.unless():
-                    active = str(self._in_flight) or "nothing but the bot itself"
-                    text = "the bot did not shut down in time: ending its process with status %d; still running: %s"
-                    _exit(next_one.status, text, next_one.status, active)
-                continue
-            if isinstance(message, int):
-                self._end_abandoned_threads(message)
-                return
-            if isinstance(message, _Deadline):
-                deadlines.append(message)
-            else:
-                threading.Thread(target=self._on_signal, args=message, name="signal", daemon=True).start()
+                heapq.heappop(due)[-1]()
+
+    def _end(self, status: int, unless: Callable[[], bool]) -> None:
+        if not unless():
+            active = str(self._in_flight) or "nothing but the bot itself"
+            text = "the bot did not shut down in time: ending its process with status %d; still running: %s"
+            _exit(status, text, status, active)
 
     def _end_abandoned_threads(self, status: int) -> None:
         """After the end of the program, end the process if threads that handlers began still run."""

@@ -7,7 +7,7 @@ first; one that was away continues where it was. Any replica that has a handler 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,12 +20,9 @@ from freight_exchange.store import work
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handler import BotEvent
-    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.session import Parts
     from freight_exchange.feed.sources import Source
-    from freight_exchange.store import Store
     from freight_exchange.store.database import Database
-
-__all__ = ["Routing", "matches"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -35,30 +32,14 @@ _MAX_SLEEP: Final = 60.0
 
 
 class Routing:
-    """Routing of a bot's feeds.
+    """Routing of a bot's feeds."""
 
-    Args:
-        store: The store, joined.
-        handlers: The handlers.
-        metrics: Counts events.
-        is_shared: Whether other replicas may add events to the store.
-        found: Called with the numbers of new events of the feed of requests, for traces.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        handlers: Sequence[Handler],
-        metrics: Metrics,
-        *,
-        is_shared: bool,
-        found: Callable[[Sequence[int]], None],
-    ) -> None:
-        self._store = store
-        self._handlers = {handler.id: handler for handler in handlers}
-        self._metrics = metrics
-        self._is_shared = is_shared
-        self._found = found
+    def __init__(self, parts: Parts) -> None:
+        self._store = parts.store
+        self._handlers = parts.handlers
+        self._metrics = parts.metrics
+        self._name = parts.options.name
+        self._instruments = parts.exchange._options.instruments
 
     async def introduce(self) -> Mapping[int, Handler]:
         """Record the handlers that are new, and return all by their rows in the store."""
@@ -105,21 +86,13 @@ class Routing:
         while True:
             wakeup = self._store.waiter("feed")
             if not await self._route():
-                with anyio.move_on_after(_SHARED_SLEEP if self._is_shared else _MAX_SLEEP):
+                with anyio.move_on_after(_SHARED_SLEEP if self._store.is_shared else _MAX_SLEEP):
                     await wakeup.wait()
 
     async def _route(self) -> bool:
         """Route a batch of events of each feed, and return whether there were any."""
         found_any = False
-        by_feed: dict[int, list[work.Cursor]] = {}
-        for cursor in await self._cursors():
-            if cursor.position >= 0:
-                by_feed.setdefault(cursor.feed, []).append(cursor)
-        for feed, cursors in by_feed.items():
-            first = min(cursor.position for cursor in cursors)
-            stored = await self._store.run(work.events_after, feed, first)
-            if not stored:
-                continue
+        for feed, cursors, stored in await self._store.run(self._read):
             found_any = True
             # An event for one new handler alone has a delivery already.
             events = [(row, load_event(row.kind, row.payload)) for row in stored if not row.kind.startswith("earlier:")]
@@ -139,13 +112,25 @@ class Routing:
             taken = {number for one in routed for number, _ in one.events}
             kept = [row.id for row, event in events if isinstance(event, Gap) and row.id not in taken]
             if feed == self._store.feeds["requests"]:
-                self._found([row.id for row, _ in events])
+                self._instruments.found(self._name, [row.id for row, _ in events])
             reach("before route")
             made = await self._store.run(work.route, feed, routed, kept=kept)
             reach("after route")
             if made is not None:
                 self._log(event for row, event in events if row.id > max(cursor.position for cursor in cursors))
         return found_any
+
+    def _read(self, db: Database) -> list[tuple[int, list[work.Cursor], list[work.StoredEvent]]]:
+        """Return each feed that has events to route, with its cursors and a batch of the events."""
+        by_feed: dict[int, list[work.Cursor]] = {}
+        for cursor in work.cursors(db, self._store.binding, [*self._handlers]):
+            if cursor.position >= 0:
+                by_feed.setdefault(cursor.feed, []).append(cursor)
+        found = [
+            (feed, cursors, work.events_after(db, feed, min(cursor.position for cursor in cursors)))
+            for feed, cursors in by_feed.items()
+        ]
+        return [one for one in found if one[-1]]
 
     def _log(self, events: Any) -> None:
         for event in events:

@@ -1,35 +1,128 @@
-"""Router: the decorators that register handlers."""
+"""Router: the decorators that register handlers. Each accepts only functions that take its event.
+
+A handler takes its subject and a context; the parameters after these two come from the bot's lifespan.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from datetime import timedelta
-from typing import Any, Final, TypeVar, cast
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import date, datetime, timedelta
+from typing import Any, Concatenate, Final, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 import attrs
 
-from freight_exchange.bot.decorators import (
-    DEFAULT_RETRIES,
-    DEFAULT_TIMEOUT,
-    GapDecorator,
-    OfferDecorator,
-    RequestDecorator,
-    SelectedDecorator,
-    UnreadableDecorator,
-)
+from freight_exchange.bot.context import Context, OfferContext, RequestContext, SelectedContext
 from freight_exchange.bot.handler import FEED_OF, Function, Handler, Kind
 from freight_exchange.errors import ConfigurationError, ValidationError
+from freight_exchange.feed.events import Gap, Unreadable
 from freight_exchange.feed.options import check_text
-from freight_exchange.filters import OfferFilter, RequestFilter
-from freight_exchange.models import RequestType, UnknownWord
+from freight_exchange.filters import (
+    Currencies,
+    Numbers,
+    OfferFilter,
+    OfferWhere,
+    RequestFilter,
+    Texts,
+    Types,
+    Where,
+)  # fmt: skip
+from freight_exchange.models import Bid, Offer, RateRequest, RequestType, UnknownWord
 from freight_exchange.options import seconds
-
-__all__ = ["Router"]
+from freight_exchange.validation import Number
 
 F = TypeVar("F", bound=Function)
 
+_DEFAULT_RETRIES: Final = 8
+_DEFAULT_TIMEOUT: Final = timedelta(minutes=5)
 _FROM_START_KINDS: Final = ("new", "selected")
+
+
+class _Options(TypedDict, total=False):
+    id: str | None
+    retries: int
+    timeout: timedelta | float
+
+
+class _RequestOptions(_Options, total=False):
+    origin: Texts | None
+    destination: Texts | None
+    type: Types | None
+    incoterm: Texts | None
+    commodity: Texts | None
+    hazardous: bool | None
+    max_volume: Number | None
+    max_weight: Number | None
+    need_by: datetime | date | None
+    where: Where | None
+    from_start: bool
+
+
+class _OfferOptions(_Options, total=False):
+    request: Numbers | None
+    origin: Texts | None
+    destination: Texts | None
+    commodity: Texts | None
+    currency: Currencies | None
+    max_amount: Number | None
+    where: OfferWhere | None
+
+
+# Bounds of type variables: a decorated function keeps its own type.
+RequestHandler = TypeVar(
+    "RequestHandler", bound=Callable[Concatenate[RateRequest, RequestContext, ...], Awaitable[object]]
+)
+SelectedHandler = TypeVar("SelectedHandler", bound=Callable[Concatenate[Bid, SelectedContext, ...], Awaitable[object]])
+OfferHandler = TypeVar("OfferHandler", bound=Callable[Concatenate[Offer, OfferContext, ...], Awaitable[object]])
+GapHandler = TypeVar("GapHandler", bound=Callable[Concatenate[Gap, Context, ...], Awaitable[object]])
+UnreadableHandler = TypeVar(
+    "UnreadableHandler", bound=Callable[Concatenate[Unreadable, Context, ...], Awaitable[object]]
+)
+
+
+class RequestDecorator(Protocol):
+    """Type of `on_new`, `on_updated` and `on_withdrawn`."""
+
+    @overload
+    def __call__(self, function: RequestHandler, /) -> RequestHandler: ...
+    @overload
+    def __call__(self, **options: Unpack[_RequestOptions]) -> Callable[[RequestHandler], RequestHandler]: ...
+
+
+class SelectedDecorator(Protocol):
+    """Type of `on_selected`."""
+
+    @overload
+    def __call__(self, function: SelectedHandler, /) -> SelectedHandler: ...
+    @overload
+    def __call__(self, **options: Unpack[_RequestOptions]) -> Callable[[SelectedHandler], SelectedHandler]: ...
+
+
+class OfferDecorator(Protocol):
+    """Type of `on_offer`, `on_offer_changed`, `on_offer_answered` and `on_offer_gone`."""
+
+    @overload
+    def __call__(self, function: OfferHandler, /) -> OfferHandler: ...
+    @overload
+    def __call__(self, **options: Unpack[_OfferOptions]) -> Callable[[OfferHandler], OfferHandler]: ...
+
+
+class GapDecorator(Protocol):
+    """Type of `on_gap`."""
+
+    @overload
+    def __call__(self, function: GapHandler, /) -> GapHandler: ...
+    @overload
+    def __call__(self, **options: Unpack[_Options]) -> Callable[[GapHandler], GapHandler]: ...
+
+
+class UnreadableDecorator(Protocol):
+    """Type of `on_unreadable`."""
+
+    @overload
+    def __call__(self, function: UnreadableHandler, /) -> UnreadableHandler: ...
+    @overload
+    def __call__(self, **options: Unpack[_Options]) -> Callable[[UnreadableHandler], UnreadableHandler]: ...
 
 
 class Router:
@@ -54,7 +147,7 @@ class Router:
     @property
     def on_new(self) -> RequestDecorator:
         """Register for new requests: `async def handler(request, ctx)`."""
-        return cast("RequestDecorator", self._on("new"))
+        return cast(RequestDecorator, self._on("new"))
 
     @property
     def on_updated(self) -> RequestDecorator:
@@ -63,17 +156,17 @@ class Router:
         `ctx.event` has the previous request and the changed fields. Updates that wait for the handler are merged: it
         gets the last one, with the changes of all of them.
         """
-        return cast("RequestDecorator", self._on("updated"))
+        return cast(RequestDecorator, self._on("updated"))
 
     @property
     def on_withdrawn(self) -> RequestDecorator:
         """Register for requests that are gone: `async def handler(request, ctx)`, with the request as last seen."""
-        return cast("RequestDecorator", self._on("withdrawn"))
+        return cast(RequestDecorator, self._on("withdrawn"))
 
     @property
     def on_selected(self) -> SelectedDecorator:
         """Register for this account's selected bids: `async def handler(bid, ctx)`, with the shipper's contact."""
-        return cast("SelectedDecorator", self._on("selected"))
+        return cast(SelectedDecorator, self._on("selected"))
 
     @property
     def on_offer(self) -> OfferDecorator:
@@ -81,32 +174,32 @@ class Router:
 
         `ctx.event.listing` is the request with all offers on it. The first run delivers every pending offer.
         """
-        return cast("OfferDecorator", self._on("offer"))
+        return cast(OfferDecorator, self._on("offer"))
 
     @property
     def on_offer_changed(self) -> OfferDecorator:
         """Register for offers with another price, other terms, fees or status: `async def handler(offer, ctx)`."""
-        return cast("OfferDecorator", self._on("offer_changed"))
+        return cast(OfferDecorator, self._on("offer_changed"))
 
     @property
     def on_offer_answered(self) -> OfferDecorator:
         """Register for answered offers: `async def handler(offer, ctx)`; `ctx.event.answer` is the answer."""
-        return cast("OfferDecorator", self._on("offer_answered"))
+        return cast(OfferDecorator, self._on("offer_answered"))
 
     @property
     def on_offer_gone(self) -> OfferDecorator:
         """Register for offers that are gone: `async def handler(offer, ctx)`, with the offer as last seen."""
-        return cast("OfferDecorator", self._on("offer_gone"))
+        return cast(OfferDecorator, self._on("offer_gone"))
 
     @property
     def on_gap(self) -> GapDecorator:
         """Register for gaps, longer than the service looks back: `async def handler(gap, ctx)`."""
-        return cast("GapDecorator", self._on("gap"))
+        return cast(GapDecorator, self._on("gap"))
 
     @property
     def on_unreadable(self) -> UnreadableDecorator:
         """Register for listed requests that cannot be read: `async def handler(unreadable, ctx)`."""
-        return cast("UnreadableDecorator", self._on("unreadable"))
+        return cast(UnreadableDecorator, self._on("unreadable"))
 
     def include(self, router: Router) -> None:
         """Add the handlers that another router has now.
@@ -133,12 +226,12 @@ class Router:
             /,
             *,
             id: str | None = None,
-            retries: int = DEFAULT_RETRIES,
-            timeout: timedelta | float = DEFAULT_TIMEOUT,
+            retries: int = _DEFAULT_RETRIES,
+            timeout: timedelta | float = _DEFAULT_TIMEOUT,
             from_start: bool = False,
             **fields: Any,
         ) -> Any:
-            has_options = (id, retries, timeout, from_start) != (None, DEFAULT_RETRIES, DEFAULT_TIMEOUT, False)
+            has_options = (id, retries, timeout, from_start) != (None, _DEFAULT_RETRIES, _DEFAULT_TIMEOUT, False)
             if function is not None and (fields or has_options):
                 raise ConfigurationError(f"write @on_{kind}(...) above the function, or on_{kind}(...)(function)")
             filter_ = _make_filter(kind, fields)

@@ -12,7 +12,6 @@ import anyio
 import attrs
 
 from freight_exchange.bot import admin
-from freight_exchange.bot.context import Stopping
 from freight_exchange.bot.failpoints import reach
 from freight_exchange.bot.handler import FEED_OF
 from freight_exchange.bot.route import Routing
@@ -28,17 +27,18 @@ from freight_exchange.feed.status import FeedStatus, OfferFeedStatus
 from freight_exchange.store import feeds, fleet, work
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from freight_exchange.bot.bot import BotOptions
+    from freight_exchange.bot.context import Stopping
     from freight_exchange.bot.handler import Handler
     from freight_exchange.bot.ledger import Ledger
     from freight_exchange.bot.metrics import Metrics
-    from freight_exchange.bot.options import BotOptions
     from freight_exchange.bot.status import Phase
     from freight_exchange.client import FreightExchange
     from freight_exchange.store import Store
     from freight_exchange.store.database import Database
     from freight_exchange.store.effects import Effect
-
-__all__ = ["Parts", "Session"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -62,26 +62,13 @@ class Parts:
     store: Store
     ledger: Ledger
     metrics: Metrics
+    stopping: Stopping
 
 
 class Session:
     """One stay of a bot in its store.
 
-    Args:
-        parts: What it works with.
-        on_ready: Called once deliveries begin.
-        on_failure: Called with the first error, before the tasks have ended.
-
-    Attributes:
-        phase: Present phase.
-        stopping: Whether it drains.
-        failure: The error that ended it.
-        pollers: Pollers of its feeds by their names.
-        has_joined: Whether it is in the store.
-        overdue: Deliveries that were due and not claimed, at the last count.
-        open_effects: Effects without an outcome, at the last look.
-        unrouted: Number of events without deliveries, then.
-        gaps: Gaps that are not acknowledged, then.
+    `on_ready` is called once deliveries begin, and `on_failure` with the first error, before the tasks have ended.
     """
 
     def __init__(self, parts: Parts, on_ready: Callable[[], None], on_failure: Callable[[BaseException], None]) -> None:
@@ -91,20 +78,19 @@ class Session:
         self._store = parts.store
         self._rows: Mapping[int, Handler] = {}
         self._is_worker_done = anyio.Event()
-        self.phase: Phase = "starting"
-        self.stopping = Stopping()
-        self.failure: BaseException | None = None
-        self.pollers: dict[str, Poller] = {}
+        self._is_running = self._has_ended = False
+        self._failure: BaseException | None = None
         self._sources: dict[str, Source] = {}
         self._polling: list[anyio.CancelScope] = []
+        self.pollers: dict[str, Poller] = {}
         self.has_joined = False
         self.overdue = work.Overdue(0, None)
-        self.open_effects: list[Effect] = []
+        self.doubts: list[Effect] = []
         self.unrouted = 0
         self.gaps: tuple[Gap, ...] = ()
 
     async def run(self) -> None:
-        """Run until `stop` or an error, and raise the first one."""
+        """Run until the bot stops or an error, and raise the first one."""
         try:
             async with anyio.create_task_group() as tasks:
                 starting = anyio.CancelScope()
@@ -113,29 +99,31 @@ class Session:
                     await self._reported(lambda: self._start(tasks))
                 if self.phase == "running":
                     try:
-                        await self.stopping.wait()
+                        await self.parts.stopping.wait()
                     except BaseException as error:
                         # The cause of a cancellation is known only after all tasks have ended.
-                        if self.failure is None:
+                        if self._failure is None:
                             self._on_failure(error)
                         raise
                     await self._drain(tasks)
                 tasks.cancel_scope.cancel()
         except BaseException as error:
             self._note(error)
-            if self.failure is None:
+            if self._failure is None:
                 raise
-            raise self.failure from None
+            raise self._failure from None
         finally:
-            self.phase = "stopped"
+            self._has_ended = True
             self.has_joined = False
 
-    def stop(self) -> None:
-        """Drain, then end."""
-        if not self.stopping:
-            self.phase = "stopped" if self.phase == "stopped" else "draining"
-            self.stopping.begin()
-            self._store.wake("work")
+    @property
+    def phase(self) -> Phase:
+        """Present phase."""
+        if self._has_ended:
+            return "stopped"
+        if self.parts.stopping or self._failure is not None:
+            return "draining"
+        return "running" if self._is_running else "starting"
 
     @property
     def scans(self) -> bool:
@@ -145,7 +133,7 @@ class Session:
 
     # Start and end
 
-    async def _start(self, tasks: Any) -> None:
+    async def _start(self, tasks: TaskGroup) -> None:
         parts, store, options = self.parts, self._store, self.parts.options
         account = (await parts.exchange._account()).strip().casefold()
         joined = await store.join(
@@ -158,14 +146,7 @@ class Session:
         reach("before adopt")
         parts.ledger.adopt(await store.run(fleet.adopt, store.me))
         reach("after adopt")
-        is_shared = store.is_shared
-        routing = Routing(
-            store,
-            [*parts.handlers.values()],
-            parts.metrics,
-            is_shared=is_shared,
-            found=lambda events: parts.exchange._options.instruments.found(options.name, events),
-        )
+        routing = Routing(parts)
         self._rows = await routing.introduce()
         await parts.ledger.start(joined)
         self._start_task(tasks, parts.ledger.run)
@@ -177,33 +158,18 @@ class Session:
             # What it lists first was selected before, so no offer may come before its first reading.
             await self._primed("selected")
         self._start_task(tasks, routing.run)
-        worker = Worker(
-            store,
-            self._rows,
-            parts.arguments,
-            parts.exchange,
-            parts.ledger,
-            parts.metrics,
-            self.stopping,
-            concurrency=options.concurrency,
-            feed=options.name,
-            is_shared=is_shared,
-            is_cut_off=lambda: parts.metrics.is_cut_off,
-            last_scan=self.last_scan,
-            on_failure=self._note,
-        )
-        self._start_task(tasks, self._work, worker)
+        self._start_task(tasks, self._work, Worker(parts, self._rows, self.last_scan, self._note))
         self._start_task(tasks, self._keep_counting)
-        if not self.stopping:
-            self.phase = "running"
+        self._is_running = True
+        if not parts.stopping:
             _logger.info("running: %s", ", ".join(parts.handlers))
         self._on_ready()
 
     async def _cancel_when_stopping(self, starting: anyio.CancelScope) -> None:
-        await self.stopping.wait()
+        await self.parts.stopping.wait()
         starting.cancel()
 
-    async def _drain(self, tasks: Any) -> None:
+    async def _drain(self, tasks: TaskGroup) -> None:
         in_flight, limit = self.parts.metrics.in_flight, self.parts.options.drain
         for polling in self._polling:
             polling.cancel()
@@ -252,7 +218,7 @@ class Session:
 
     # Tasks
 
-    def _start_task(self, tasks: Any, work: Callable[..., Awaitable[None]], *args: Any) -> None:
+    def _start_task(self, tasks: TaskGroup, work: Callable[..., Awaitable[None]], *args: Any) -> None:
         tasks.start_soon(self._reported, lambda: work(*args))
 
     async def _reported(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -265,27 +231,24 @@ class Session:
 
     def _note(self, error: BaseException) -> None:
         failure = find_failure(error)
-        if failure is not None and self.failure is None:
-            self.failure = failure
-            self.phase = "draining"
+        if failure is not None and self._failure is None:
+            self._failure = failure
             self._on_failure(failure)
 
     async def _beat(self) -> None:
         """Renew the lease, adopt what other replicas have left, obey a person, and count, until cancelled."""
         store = self._store
-        period = (
-            _INLINE_PERIOD
-            if store.is_inline
-            else _ALONE_PERIOD
-            if not store.is_shared
-            else self.parts.options.lease.total_seconds() / 3
-        )
+        shared_period = self.parts.options.lease.total_seconds() / 3
+        period = _INLINE_PERIOD if store.is_inline else shared_period if store.is_shared else _ALONE_PERIOD
         while True:
             await anyio.sleep(period)
             if store.is_shared:
                 await store.run(fleet.beat, store.me)
-            self.parts.ledger.adopt(await store.run(fleet.adopt, store.me))
-            for command in await store.run(work.commands, store.binding):
+            adopted, commands = await store.run(
+                lambda db: (fleet.adopt(db, store.me), work.commands(db, store.binding))
+            )
+            self.parts.ledger.adopt(adopted)
+            for command in commands:
                 result = await admin.carry_out(command, store, self.parts.ledger, self.parts.handlers)
                 await store.run(work.answer_command, command.id, result)
 
@@ -300,18 +263,16 @@ class Session:
 
     async def count(self) -> None:
         """Count what waits: deliveries in the replica that scans alone, because a count reads much of the queue."""
-        scans = self.scans
+        scans, store = self.scans, self._store
 
-        def read(db: Database) -> tuple[work.Overdue, int, tuple[Gap, ...]]:
-            stored = work.pending_gaps(db, self._store.binding)
-            gaps = tuple(cast(Gap, load_event(gap.kind, gap.payload)) for gap in stored)
-            if not scans:
-                return work.Overdue(0, None), 0, gaps
-            unrouted = sum(feeds.count_open(db, self._store.feeds[name]) for name in self.pollers)
-            return work.count_overdue(db, [*self._rows]), unrouted, gaps
+        def read(db: Database) -> None:
+            stored = work.pending_gaps(db, store.binding)
+            self.gaps = tuple(cast(Gap, load_event(gap.kind, gap.payload)) for gap in stored)
+            self.doubts = self.parts.ledger.doubts_in(db)
+            self.unrouted = sum(feeds.count_open(db, store.feeds[name]) for name in self.pollers) if scans else 0
+            self.overdue = work.count_overdue(db, [*self._rows]) if scans else work.Overdue(0, None)
 
-        self.overdue, self.unrouted, self.gaps = await self._store.run(read)
-        self.open_effects = await self.parts.ledger.doubts()
+        await store.run(read)
 
     async def is_busy(self) -> bool:
         """Return whether a delivery waits or runs, or an event waits for its deliveries."""
@@ -372,19 +333,17 @@ class Session:
                 return
             await anyio.sleep(_PRIMED_PERIOD)
 
-    def now(self) -> float:
-        """Return the time on the store's clock."""
-        return self._store.now
-
     def last_scan(self) -> float:
         """Return when the last complete scan of the feed that is furthest behind began, on the store's clock."""
-        ages = self.ages()
-        return self.now() - max(ages, default=math.inf)
+        return self._store.now - max((age for age, _ in self.ages()), default=math.inf)
 
-    def ages(self) -> list[float]:
-        """Return the age of the watermark of each feed that this replica scans; infinity before its first scan."""
-        scanning = [one for one in self.pollers.values() if one.is_scanning]
-        return [math.inf if (age := one.cover_age) is None else age.total_seconds() for one in scanning]
+    def ages(self) -> list[tuple[float, float]]:
+        """Return the age of the watermark, infinite before the first scan, and the interval of each feed it scans."""
+        return [
+            (math.inf if (age := one.cover_age) is None else age.total_seconds(), one.pace.interval)
+            for one in self.pollers.values()
+            if one.is_scanning
+        ]
 
     def feed_status(self) -> FeedStatus | None:
         """Return the status of the feed of requests, if this replica scans it."""

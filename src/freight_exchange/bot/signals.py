@@ -12,8 +12,6 @@ import threading
 from types import FrameType
 from typing import Final
 
-__all__ = ["SIGNALS"]
-
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 """Signals that stop a bot."""
 

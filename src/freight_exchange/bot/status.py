@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 import attrs
 
@@ -14,8 +14,6 @@ from freight_exchange.feed.events import Gap
 from freight_exchange.feed.status import Explanation, FeedStatus, OfferFeedStatus
 from freight_exchange.store.effects import Effect
 from freight_exchange.store.work import DeliveryState
-
-__all__ = ["BotStatus", "DeadLetter", "Doubt", "Handling", "LedgerEntry", "Phase", "StoreStatus"]
 
 Phase = Literal["starting", "standby", "running", "draining", "login-rejected", "stopped"]
 
@@ -27,8 +25,8 @@ class BotStatus(Serializable):
     Attributes:
         state: `starting`, until deliveries begin; `standby`, while another process holds the store; `running`;
             `draining`; `login-rejected`, until the next try; `stopped`.
-        live: Whether the watermark is younger than three intervals. A bot in standby is live, and has three intervals
-            from when it takes the store.
+        live: Whether each watermark is younger than three intervals of its feed. A bot in standby is live, and has
+            three intervals from when it takes the store.
         scans: Whether this process scans, or will. `False` for a replica of a fleet without the right to scan, in each
             state: the one that has it reports the ages and the figures of the feed.
         age: Age of the watermark, or time since the bot started or ended its standby, if that is less.
@@ -49,19 +47,19 @@ class BotStatus(Serializable):
     """
 
     state: Phase
-    live: bool
-    age: timedelta
-    feed: FeedStatus | None
-    in_flight: int
-    waiting: int
-    waited: timedelta
-    handled: int
-    retried: int
-    dead: int
-    offers: Mapping[str, int]
-    in_doubt: int
-    parked: int
-    address: tuple[str, int] | None
+    live: bool = False
+    age: timedelta = timedelta(0)
+    feed: FeedStatus | None = None
+    in_flight: int = 0
+    waiting: int = 0
+    waited: timedelta = timedelta(0)
+    handled: int = 0
+    retried: int = 0
+    dead: int = 0
+    offers: Mapping[str, int] = attrs.field(factory=dict)
+    in_doubt: int = 0
+    parked: int = 0
+    address: tuple[str, int] | None = None
     offer_feed: OfferFeedStatus | None = None
     answers: Mapping[str, int] = attrs.field(factory=dict)
     scans: bool = True
@@ -125,19 +123,10 @@ class Doubt(Serializable):
 
     @classmethod
     def from_effect(cls, effect: Effect, handlers: Mapping[int, str]) -> Self:
-        """Make it from an effect of the ledger.
-
-        Args:
-            effect: The effect.
-            handlers: Ids of the handlers by their rows.
-        """
-        entry = LedgerEntry.from_effect(effect, handlers)
-        since = effect.facts.get("since") or effect.at
-        return cls(
-            kind=entry.kind, request=cast(int, effect.subject), revision=entry.revision, offer=entry.offer,
-            handler=entry.handler, amount=entry.amount, currency=entry.currency, parked=effect.state == "parked",
-            since=datetime.fromtimestamp(since, UTC),
-        )  # fmt: skip
+        """Make it from an effect of the ledger, with the ids of the handlers by their rows."""
+        since = datetime.fromtimestamp(effect.facts.get("since") or effect.at, UTC)
+        common = _facts_of(effect, handlers)
+        return cls(request=cast(int, effect.subject), parked=effect.state == "parked", since=since, **common)
 
 
 @attrs.frozen(kw_only=True)
@@ -164,17 +153,16 @@ class LedgerEntry(Serializable):
     @classmethod
     def from_effect(cls, effect: Effect, handlers: Mapping[int, str]) -> Self:
         """Make it from an effect of the ledger."""
-        facts = effect.facts
-        amount = facts.get("amount")
-        return cls(
-            kind=cast("Literal['offer', 'approval', 'decline']", effect.kind),
-            state=effect.state,
-            revision=effect.revision,
-            offer=facts.get("offer"),
-            handler=handlers.get(facts.get("handler") or 0, ""),
-            amount=None if amount is None else Decimal(amount),
-            currency=facts.get("currency"),
-        )
+        return cls(state=effect.state, **_facts_of(effect, handlers))
+
+
+def _facts_of(effect: Effect, handlers: Mapping[int, str]) -> dict[str, Any]:
+    facts, amount = effect.facts, effect.facts.get("amount")
+    return {
+        "kind": effect.kind, "revision": effect.revision, "offer": facts.get("offer"),
+        "handler": handlers.get(facts.get("handler") or 0, ""), "currency": facts.get("currency"),
+        "amount": None if amount is None else Decimal(amount),
+    }  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)

@@ -10,33 +10,34 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
 import anyio
 import attrs
 
 from freight_exchange.bot import failpoints
-from freight_exchange.bot.handler import Handler, resolve_arguments
+from freight_exchange.bot.context import Stopping
+from freight_exchange.bot.handler import resolve_arguments
 from freight_exchange.bot.ledger import Ledger
-from freight_exchange.bot.lifespan import entered_client, run_with_lifespan
-from freight_exchange.bot.port import OperatorPort, open_port
+from freight_exchange.bot.lifespan import run_with_lifespan
+from freight_exchange.bot.metrics import make_exposition
+from freight_exchange.bot.port import OperatorPort
 from freight_exchange.bot.process import CLOSE_TIMEOUT
 from freight_exchange.bot.session import Parts, Session
 from freight_exchange.bot.status import BotStatus
 from freight_exchange.bot.tasks import find_failure, unwrap_errors
+from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError, FencedError, HeldError, LoginRejectedError, StoreAwayError
 from freight_exchange.store.database import Store, as_store
 from freight_exchange.store.errors import HeldHereError, StoreRefusedError
+from freight_exchange.store.work import Overdue
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.lifespan import Lifespan
-    from freight_exchange.bot.metrics import Metrics
-    from freight_exchange.bot.options import BotOptions
-    from freight_exchange.bot.status import Phase
-    from freight_exchange.client import FreightExchange
+    from anyio.abc import TaskStatus
 
-__all__ = ["Supervisor"]
+    from freight_exchange.bot.bot import Bot
+    from freight_exchange.bot.status import Phase
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -54,46 +55,26 @@ _LOST_SEAT: Final = (FencedError, StoreAwayError, StoreRefusedError)
 
 
 class Supervisor:
-    """Run of a bot, from its start to its end.
+    """Run of a bot, from its start to its end. `on_failure` is called as soon as an error ends it.
 
-    Args:
-        options: Options of the bot.
-        handlers: Its handlers by their ids.
-        lifespan: Opens and closes what handlers share.
-        metrics: Its metrics.
-        expose: Returns the text of its metrics; `None` without the extra `metrics`.
-        on_failure: Called as soon as an error ends the bot.
-
-    Attributes:
-        stopping: Set when the bot must drain and end.
-        ready: Set once deliveries begin, or at the end.
-        is_served: Whether the run was started.
-        has_ended: Whether it has ended.
-        session: Present or last session.
+    `ready` is set once deliveries begin, or at the end. `session` is the present or last one.
     """
 
-    def __init__(
-        self,
-        options: BotOptions,
-        handlers: Mapping[str, Handler],
-        lifespan: Lifespan,
-        metrics: Metrics,
-        expose: Callable[[str], tuple[str, bytes]] | None,
-        on_failure: Callable[[BaseException], None],
-    ) -> None:
-        self._options = options
-        self._handlers = handlers
-        self._lifespan = lifespan
-        self._metrics = metrics
-        self._expose = expose
+    def __init__(self, bot: Bot, on_failure: Callable[[BaseException], None]) -> None:
+        self._options = options = bot._options
+        self._handlers = bot._handlers
+        self._lifespan = bot._lifespan
+        self._metrics = bot._metrics
+        self._expose = None if options.port is None else make_exposition(bot)
         self._on_failure = on_failure
+        self._interval = options.interval.total_seconds()
         self._thread = threading.get_ident()
         self._young_since = anyio.current_time()
         self._state: Phase | None = None
         self._is_reported = self._was_running = False
         self._port: OperatorPort | None = None
         self._snapshot: tuple[BotStatus, float] | None = None
-        self.stopping = anyio.Event()
+        self.stopping = Stopping()
         self.ready = anyio.Event()
         self.is_served = False
         self.has_ended = False
@@ -102,19 +83,17 @@ class Supervisor:
     async def __call__(
         self, exchange: FreightExchange | None, on_failpoint: failpoints.Failpoints = failpoints.no_failpoints
     ) -> None:
-        """Run until `stop()` or an error.
-
-        Args:
-            exchange: The client; `None` makes one from the environment.
-            on_failpoint: Called before and after each durable step.
-        """
+        """Run until `stop()` or an error."""
         self.is_served = True
         failpoints.active.set(on_failpoint)
         try:
             with unwrap_errors():
                 async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
-                    self._open_port(tasks)
-                    client = await stack.enter_async_context(entered_client(exchange))
+                    if self._options.port is not None:
+                        await tasks.start(self._open_port)
+                    client = exchange or FreightExchange()
+                    if not client.entered:
+                        await stack.enter_async_context(client)
                     client = client._instrumented(self._metrics)
                     tasks.start_soon(self._take_snapshots)
 
@@ -142,9 +121,10 @@ class Supervisor:
 
     def stop(self) -> None:
         """Drain, then end."""
-        self.stopping.set()
-        if self.session is not None:
-            self.session.stop()
+        if not self.stopping:
+            self.stopping.begin()
+            if self.session is not None:
+                self.session.parts.store.wake("work")
         self.status()
 
     def abandon(self) -> None:
@@ -167,17 +147,11 @@ class Supervisor:
                 return
             if client._shared.clock is not None:
                 store.clock.follow(client._shared.clock.read)
-            self._state, self._young_since = None, anyio.current_time()
-            ledger = Ledger(
-                store,
-                client,
-                settle=self._options.settle.total_seconds(),
-                interval=self._options.interval.total_seconds(),
-                reach=failpoints.reach,
-            )
+            self._young_since = anyio.current_time()
+            ledger = Ledger(store, client, settle=self._options.settle.total_seconds(), interval=self._interval)
             parts = Parts(
                 options=self._options, handlers=self._handlers, arguments=arguments, exchange=client, store=store,
-                ledger=ledger, metrics=self._metrics,
+                ledger=ledger, metrics=self._metrics, stopping=self.stopping,
             )  # fmt: skip
             self._metrics.outcomes = ledger.outcomes
             await self._run_sessions(parts, client)
@@ -185,7 +159,7 @@ class Supervisor:
     async def _open_store(self, stack: AsyncExitStack) -> Store | None:
         """Open the store; in standby, wait while another process holds it. Return `None` if the bot is stopped."""
         has_logged = False
-        while not self.stopping.is_set():
+        while not self.stopping:
             try:
                 store = await stack.enter_async_context(as_store(self._options.store))
                 if store in _in_use:
@@ -197,45 +171,41 @@ class Supervisor:
                     raise
                 if not has_logged:
                     _logger.info("standby: %s; this bot takes over once it ends", error)
-                has_logged, self._state = True, "standby"
+                has_logged = True
             else:
                 _in_use.add(store)
                 stack.callback(_in_use.discard, store)
                 return store
-            await self._wait(_STANDBY_PAUSE)
+            await self._wait(_STANDBY_PAUSE, "standby")
         return None
 
     async def _run_sessions(self, parts: Parts, client: FreightExchange) -> None:
-        login_pause = self._options.interval.total_seconds()
+        login_pause = self._interval
         away_pause, next_log = _AWAY_PAUSE, 0.0
-        while not self.stopping.is_set():
+        while not self.stopping:
+            self._state = None
             session = self.session = Session(
                 parts, self._set_ready, lambda error: self._on_session_failure(error, client)
             )
             began = anyio.current_time()
             try:
                 await session.run()
-            except _LOST_SEAT as error:
-                if not self._joins_again(error):
+            except (*_LOST_SEAT, LoginRejectedError) as error:
+                if not self._goes_on(error, client):
                     raise
+                if isinstance(error, LoginRejectedError):
+                    await self._wait(login_pause, "login-rejected")
+                    login_pause = min(2 * login_pause, _MAX_LOGIN_PAUSE)
+                    client.reset_login()
+                    continue
                 if anyio.current_time() - began > _LOG_INTERVAL:
                     away_pause = _AWAY_PAUSE
                 if anyio.current_time() >= next_log:
                     _logger.warning("the bot has lost its place in the store: %s; joining again", error)
                     next_log = anyio.current_time() + _LOG_INTERVAL
-                self._state = "starting"
-                await self._wait(away_pause if not isinstance(error, FencedError) else 0.0)
+                await self._wait(away_pause if not isinstance(error, FencedError) else 0.0, "starting")
                 if isinstance(error, StoreRefusedError):
                     away_pause = min(2 * away_pause, _MAX_REFUSED_PAUSE)
-                self._state = None
-            except LoginRejectedError:
-                if client.user is None:
-                    raise
-                self._state = "login-rejected"
-                await self._wait(login_pause)
-                self._state = None
-                login_pause = min(2 * login_pause, _MAX_LOGIN_PAUSE)
-                client.reset_login()
             else:
                 return
 
@@ -244,59 +214,54 @@ class Supervisor:
         self.status()
         self.ready.set()
 
-    def _joins_again(self, error: BaseException) -> bool:
-        """Return whether a session follows: not if the database was out of reach from the start."""
-        return isinstance(error, FencedError) or self._was_running
+    def _goes_on(self, error: BaseException, client: FreightExchange) -> bool:
+        """Return whether another session follows: not if the database or the login has failed from the start."""
+        if isinstance(error, LoginRejectedError):
+            return client.user is not None
+        return isinstance(error, FencedError) or (isinstance(error, _LOST_SEAT) and self._was_running)
 
     def _on_session_failure(self, error: BaseException, client: FreightExchange) -> None:
-        if isinstance(error, _LOST_SEAT) and self._joins_again(error):
-            return
-        if isinstance(error, LoginRejectedError) and client.user is not None:
-            # The login was accepted before: the account may be locked, or its password is being changed.
+        if not self._goes_on(error, client):
+            self._report(error)
+        elif isinstance(error, LoginRejectedError):
+            # The account may be locked, or its password is being changed.
             _logger.critical(
                 "%s rejects the login, which it accepted before: %s; the bot drains, and tries again",
                 client._base_url,
                 error,
             )
-            return
-        self._report(error)
 
-    async def _wait(self, seconds: float) -> None:
+    async def _wait(self, seconds: float, state: Phase) -> None:
+        self._state = state
         with anyio.move_on_after(seconds):
             await self.stopping.wait()
 
-    # Operator's port
+    async def _open_port(self, *, task_status: TaskStatus[None]) -> None:
+        """Open the port. In standby another process may hold it, until its drain and its lifespan have ended.
 
-    def _open_port(self, tasks: Any) -> None:
-        """Open the port. With `standby`, another process may hold it until its drain and its lifespan have ended."""
-        options = self._options
-        if options.port is None:
-            return
-
-        def make() -> OperatorPort:
-            assert options.port is not None
-            return OperatorPort(options.host, options.port, self.status, self._expose)
-
-        async def open_later(timeout: float) -> None:
+        Otherwise a second process must fail because of the store, which another one holds, and not because of the port.
+        """
+        options, is_first = self._options, True
+        assert options.port is not None
+        left = options.drain.total_seconds() + CLOSE_TIMEOUT if options.standby else _STANDBY_PAUSE
+        while True:
             try:
-                self._port = await open_port(make, timeout=timeout, counts=self._has_store)
-            except BaseException as error:
-                self._report(find_failure(error))
-                raise
-
-        if options.standby:
-            tasks.start_soon(open_later, options.drain.total_seconds() + CLOSE_TIMEOUT)
-            return
-        try:
-            self._port = make()
-        except ConfigurationError as error:
-            # A second process must fail because of the store, which another one holds, and not because of the port.
-            if options.store is None or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
-                raise
-            tasks.start_soon(open_later, _STANDBY_PAUSE)
-
-    def _has_store(self) -> bool:
-        return self.session is not None and self.session.has_joined
+                self._port = OperatorPort(options.host, options.port, self.status, self._expose)
+            except ConfigurationError as error:
+                is_taken = getattr(error.__cause__, "errno", None) == errno.EADDRINUSE
+                if not is_taken or left <= 0 or (options.store is None and not options.standby):
+                    self._report(error)
+                    raise
+                if is_first:
+                    _logger.warning("%s; waiting for the port", error)
+            if is_first:
+                task_status.started()
+            if self._port is not None:
+                return
+            is_first = False
+            await anyio.sleep(_STANDBY_PAUSE)
+            if self.session is not None and self.session.has_joined:
+                left -= _STANDBY_PAUSE
 
     # Status
 
@@ -310,9 +275,9 @@ class Supervisor:
         if self.has_ended:
             return last
         # Another thread cannot read the loop's clock, and a blocked loop takes no snapshots.
-        passed = timedelta(seconds=time.monotonic() - at)
-        is_young = passed <= _LIVE_INTERVALS * self._options.interval
-        return attrs.evolve(last, age=last.age + passed, live=last.live and is_young) if passed > timedelta(0) else last
+        passed = time.monotonic() - at
+        is_young = passed <= _LIVE_INTERVALS * self._interval
+        return attrs.evolve(last, age=last.age + timedelta(seconds=passed), live=last.live and is_young)
 
     async def _take_snapshots(self) -> None:
         while self._options.port is not None or self._metrics.histograms:
@@ -320,24 +285,25 @@ class Supervisor:
             await anyio.sleep(_SNAPSHOT_PERIOD)
 
     def _read(self) -> BotStatus:
-        session, metrics = self.session, self._metrics
-        state = self._read_state()
-        age = self._age()
+        session, metrics, state = self.session, self._metrics, self._read_state()
         scans = session is None or session.scans
-        is_young = age <= _LIVE_INTERVALS * self._options.interval
+        ages = self._ages()
+        is_young = all(age <= _LIVE_INTERVALS * interval for age, interval in ages)
         waits = self._state in ("standby", "starting") or (session is not None and session.has_joined and not scans)
-        overdue = None if session is None or not scans or state == "stopped" else session.overdue
-        since = None if overdue is None or session is None else overdue.since
-        doubts = [] if session is None else session.open_effects
+        overdue, waited = Overdue(0, None), 0.0
+        if session is not None and scans and state != "stopped":
+            overdue = session.overdue
+            waited = 0.0 if overdue.since is None else max(0.0, session.parts.store.now - overdue.since)
+        doubts = [] if session is None else session.doubts
         return BotStatus(
             state=state,
             live=state != "stopped" and (is_young or waits),
-            age=age,
+            age=timedelta(seconds=max(age for age, _ in ages)),
             feed=None if session is None else session.feed_status(),
             offer_feed=None if session is None else session.offer_feed_status(),
             in_flight=len(metrics.in_flight),
-            waiting=0 if overdue is None else overdue.count,
-            waited=timedelta(seconds=0.0 if since is None or session is None else max(0.0, session.now() - since)),
+            waiting=overdue.count,
+            waited=timedelta(seconds=waited),
             handled=metrics.count_ended("done", "dropped"),
             retried=metrics.count_ended("failed"),
             dead=metrics.count_ended("dead"),
@@ -356,8 +322,8 @@ class Supervisor:
             return self._state
         return "starting" if self.session is None else self.session.phase
 
-    def _age(self) -> timedelta:
-        """Return the age of the watermark, or the time since the start if that is less."""
+    def _ages(self) -> list[tuple[float, float]]:
+        """Return the age of each watermark, or the time since the start if that is less, and the feed's interval."""
         since = anyio.current_time() - self._young_since
-        ages = [] if self.session is None else self.session.ages()
-        return timedelta(seconds=min(since, max(ages, default=math.inf)))
+        ages = ([] if self.session is None else self.session.ages()) or [(math.inf, self._interval)]
+        return [(min(since, age), interval) for age, interval in ages]

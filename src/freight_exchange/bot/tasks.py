@@ -1,22 +1,14 @@
-"""Errors of task groups: flattened, separated from cancellations, and reported early."""
+"""Tasks: errors of task groups, and a task that outlives the block that started it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+import contextvars
+import sys
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
-
-__all__ = [
-    "FailureReportingGroup",
-    "TaskStarter",
-    "find_failure",
-    "flatten",
-    "report_failure",
-    "split_cancellations",
-    "unwrap_errors",
-]
 
 
 def flatten(error: BaseException) -> Iterator[BaseException]:
@@ -54,41 +46,40 @@ def unwrap_errors() -> Iterator[None]:
         raise (found[0] if len({type(leaf) for leaf in found}) == 1 else group) from None
 
 
-@contextmanager
-def report_failure(report: Callable[[BaseException], None]) -> Iterator[None]:
-    """Report a failure of the block as soon as it is raised."""
-    try:
-        yield
-    except BaseException as error:
-        if (failure := find_failure(error)) is not None:
-            report(failure)
-        raise
+class Background:
+    """Work in a task of the event loop itself, for a block that may be left in another task."""
 
+    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._work = work
+        self._ended = anyio.Event()
+        self._error: BaseException | None = None
+        trio = sys.modules.get("trio")
+        self._task: Any
+        if trio is not None and trio.lowlevel.in_trio_run():
+            self._task = trio.lowlevel.spawn_system_task(self._run, context=contextvars.copy_context())
+        else:
+            import asyncio
 
-class TaskStarter(Protocol):
-    """Starter of tasks, such as a task group."""
+            # The loop has only weak references to its tasks.
+            self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def start_soon(self, work: Callable[..., Coroutine[Any, Any, Any]], /, *args: Any) -> object:
-        """Start a task."""
-        ...
+    async def wait(self) -> None:
+        """Wait until the work is over."""
+        await self._ended.wait()
 
+    def raise_error(self) -> None:
+        """Raise the error that ended the work, once."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
-class FailureReportingGroup:
-    """Task group that reports a failed task at once, before the other tasks have ended.
-
-    Args:
-        tasks: The task group.
-        report: Called with the error.
-    """
-
-    def __init__(self, tasks: TaskStarter, report: Callable[[BaseException], None]) -> None:
-        self._tasks = tasks
-        self._report = report
-
-    def start_soon(self, work: Callable[..., Coroutine[Any, Any, Any]], /, *args: Any) -> None:
-        """Start a task."""
-        self._tasks.start_soon(self._run, work, args)
-
-    async def _run(self, work: Callable[..., Coroutine[Any, Any, Any]], args: tuple[Any, ...]) -> None:
-        with report_failure(self._report):
-            await work(*args)
+    async def _run(self) -> None:
+        try:
+            await self._work()
+        except BaseException as error:
+            self._error = error
+            # An event loop that ends cancels its tasks: only a cancellation may leave the task.
+            if isinstance(error, anyio.get_cancelled_exc_class()):
+                raise
+        finally:
+            self._ended.set()

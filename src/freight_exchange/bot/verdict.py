@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import attrs
 
-from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, RetryLater, describe
+from freight_exchange.bot.outcomes import IN_DOUBT, Drop, RetryLater, describe
 from freight_exchange.bot.tasks import flatten
 from freight_exchange.errors import (
     AlreadyApprovedError,
@@ -28,8 +28,6 @@ from freight_exchange.errors import (
 )
 from freight_exchange.store.errors import ConflictError, StoreRefusedError
 
-__all__ = ["Verdict", "backoff", "decide"]
-
 _MIN_DELAY: Final = 1.0
 _MAX_DELAY: Final = 300.0
 _MAX_DOUBLINGS: Final = 12
@@ -45,14 +43,9 @@ Ending = Literal["done", "dropped", "failed", "later", "doubt", "transient", "re
 
 @attrs.frozen(kw_only=True)
 class Verdict:
-    """Result of an attempt.
+    """Result of an attempt: its label in the metrics, and the new state and error of the delivery.
 
-    Attributes:
-        ending: Label in the metrics.
-        state: New state of the delivery.
-        delay: Seconds until it may be claimed again.
-        error: Error to store.
-        refund: Whether the attempt does not count.
+    It may be claimed again after `delay` seconds. With a `refund` the attempt does not count.
     """
 
     ending: Ending
@@ -67,43 +60,31 @@ def decide(
     *,
     attempts: int,
     retries: int,
-    last_error: str | None = None,
-    unanswered: Exception | None = None,
     is_open: bool = False,
     outage: float = 0.0,
     has_recovered: bool = False,
     random: Random,
 ) -> Verdict:
-    """Decide the result of an attempt.
+    """Decide the result of an attempt, by the error that the handler raised.
 
     Args:
-        error: The error that the handler raised, or `None`.
-        attempts: Number of attempts with this one.
-        retries: Number of retries that the handler has.
-        last_error: Error that is stored with the delivery.
-        unanswered: Error of an offer or an answer whose result the handler has not seen. It takes the place of `error`,
-            except after `Drop` and `RetryLater`.
-        is_open: Whether an effect of this delivery on its request may or may not have been carried out.
+        is_open: Whether an effect of this delivery on its request may or may not have been carried out. That takes the
+            place of `error`, except after `Drop`.
         outage: Seconds since the delivery was first postponed for a transient error.
         has_recovered: Whether the service has answered other calls long after that.
         random: Source of jitter.
     """
-    error = _unwrapped(error)
-    if is_open and not isinstance(unanswered, OfferInDoubtError):
-        unanswered = OfferInDoubtError("the handler ended before its offer was answered")
-    pause = _IN_DOUBT_DELAY
-    if isinstance(error, RetryLater) and isinstance(unanswered, OfferInDoubtError):
-        pause, error = max(error.delay, pause), unanswered
-    elif unanswered is not None and not isinstance(error, Drop | RetryLater):
-        error = unanswered
+    error, pause = _unwrapped(error), _IN_DOUBT_DELAY
+    if is_open and not isinstance(error, Drop):
+        pause = max(error.delay, pause) if isinstance(error, RetryLater) else pause
+        error = OfferInDoubtError("the handler ended before its offer was answered")
     match error:
         case None:
             return Verdict(ending="done", state="done")
         case Drop() | AlreadyOfferedError() | AlreadyApprovedError() | OfferChangedError():
             return Verdict(ending="dropped", state="done", error=_described(error))
         case RetryLater():
-            # A delivery that may have ended the process stays a suspect until an attempt ends.
-            reason = None if last_error == INTERRUPTED else _cut(describe(error.reason)) or None
+            reason = _cut(describe(error.reason)) or None
             return Verdict(ending="later", state="ready", delay=max(error.delay, _MIN_DELAY), error=reason, refund=True)
         case OfferInDoubtError():
             return Verdict(ending="doubt", state="ready", delay=pause, error=IN_DOUBT, refund=True)

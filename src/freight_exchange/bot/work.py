@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 import attrs
 
-from freight_exchange.bot.context import Context, Log, Stopping, make_context
+from freight_exchange.bot.context import Context, Log, make_context
 from freight_exchange.bot.failpoints import reach
 from freight_exchange.bot.handler import BotEvent, Delivery, Handler, subject
 from freight_exchange.bot.log import AttemptLog, log_fields
@@ -23,12 +23,8 @@ from freight_exchange.hooks import HandlerRun
 from freight_exchange.store import work
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.ledger import Ledger
-    from freight_exchange.bot.metrics import Metrics
-    from freight_exchange.client import FreightExchange
-    from freight_exchange.store import Store
-
-__all__ = ["Delivery", "Worker"]
+    from freight_exchange.bot.session import Parts
+    from freight_exchange.store.database import Database
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -50,50 +46,23 @@ before the first call."""
 class Worker:
     """Calls the handlers of due deliveries, up to `concurrency` at a time.
 
-    Args:
-        store: The store, joined.
-        handlers: The handlers by their rows in the store.
-        arguments: Arguments of each handler after its event and its context, by its id.
-        exchange: The client.
-        ledger: The ledger of offers and answers.
-        metrics: Counts deliveries.
-        stopping: Set when no more deliveries may be claimed.
-        concurrency: Limit of deliveries in flight.
-        feed: Name of the bot's feed, for instrumentation.
-        is_shared: Whether other replicas may make work in the same store.
-        is_cut_off: Returns whether the exchange does not answer this replica.
-        last_scan: Returns when the last complete scan began, on the store's clock; minus infinity before the first.
-        on_failure: Called with an error that ends the bot, while other handlers may still run.
+    `last_scan` returns when the last complete scan began, on the store's clock. `on_failure` is called with an error
+    that ends the bot, while other handlers may still run.
     """
 
     def __init__(
         self,
-        store: Store,
+        parts: Parts,
         handlers: Mapping[int, Handler],
-        arguments: Mapping[str, Mapping[str, object]],
-        exchange: FreightExchange,
-        ledger: Ledger,
-        metrics: Metrics,
-        stopping: Stopping,
-        *,
-        concurrency: int,
-        feed: str,
-        is_shared: bool,
-        is_cut_off: Callable[[], bool],
         last_scan: Callable[[], float],
         on_failure: Callable[[BaseException], None],
     ) -> None:
-        self._store = store
+        self._parts = parts
+        self._store = parts.store
+        self._exchange = parts.exchange
+        self._metrics = parts.metrics
         self._handlers = handlers
-        self._arguments = arguments
-        self._exchange = exchange
-        self._ledger = ledger
-        self._metrics = metrics
-        self._stopping = stopping
-        self._concurrency = concurrency
-        self._feed = feed
-        self._is_shared = is_shared
-        self._is_cut_off = is_cut_off
+        self._concurrency = parts.options.concurrency
         self._last_scan = last_scan
         self._on_failure = on_failure
         self._log = AttemptLog()
@@ -104,34 +73,37 @@ class Worker:
     async def run(self) -> None:
         """Claim deliveries and call their handlers until the bot stops and the last one has ended."""
         async with anyio.create_task_group() as calls:
-            while not self._stopping:
+            while not self._parts.stopping:
                 wakeup = self._store.waiter("work")
-                is_slow = self._is_shared and self._is_cut_off()
+                is_slow = self._store.is_shared and self._metrics.is_cut_off
                 free = 1 - len(self._running) if is_slow else self._concurrency - len(self._running)
-                claimed = await self._claim(free) if free > 0 else []
+                claimed, due = await self._claim(free) if free > 0 else ([], _MAX_SLEEP)
                 for one in claimed:
                     self._running.add((one.event, one.handler))
                     calls.start_soon(self._deliver, one)
                 if is_slow:
                     await _wait(anyio.Event(), _CUT_OFF_SLEEP)
                 elif free <= 0 or not claimed:
-                    await _wait(wakeup, await self._time_to_next() if free > 0 else _MAX_SLEEP)
+                    await _wait(wakeup, due)
 
-    async def _claim(self, free: int) -> list[work.Claimed]:
+    async def _claim(self, free: int) -> tuple[list[work.Claimed], float]:
+        """Claim up to `free` deliveries; return them, and the seconds until another one may be due."""
         reach("before claim")
+        store, rows = self._store, [*self._handlers]
+        longest = _SHARED_SLEEP if store.is_shared else _MAX_SLEEP
+
+        def claim(db: Database) -> tuple[list[work.Claimed], float]:
+            claimed = work.claim(db, store.binding, store.me, rows, free, in_doubt=IN_DOUBT)
+            due = None if claimed else work.next_due(db, rows)
+            return claimed, longest if due is None else max(_MIN_SLEEP, min(due, longest))
+
         claimed: list[work.Claimed] = []
+        due = longest
         with anyio.CancelScope(shield=True):
-            claimed = await self._store.run(
-                work.claim, self._store.binding, self._store.me, [*self._handlers], free, in_doubt=IN_DOUBT
-            )
+            claimed, due = await store.run(claim)
         if claimed:
             reach("after claim")
-        return claimed
-
-    async def _time_to_next(self) -> float:
-        longest = _SHARED_SLEEP if self._is_shared else _MAX_SLEEP
-        due = await self._store.run(work.next_due, [*self._handlers])
-        return longest if due is None else max(_MIN_SLEEP, min(due, longest))
+        return claimed, due
 
     async def _deliver(self, claimed: work.Claimed) -> None:
         key = claimed.event, claimed.handler
@@ -146,7 +118,7 @@ class Worker:
                 await self._settle(claimed, delivery, verdict)
                 return
             run = HandlerRun(
-                feed=self._feed, handler=handler.id, kind=delivery.kind, event=delivery.event_id,
+                feed=self._parts.options.name, handler=handler.id, kind=delivery.kind, event=delivery.event_id,
                 request=delivery.subject, attempt=delivery.attempts,
             )  # fmt: skip
             with self._exchange._options.instruments.span(run):
@@ -161,7 +133,12 @@ class Worker:
     async def _attempt(self, claimed: work.Claimed, delivery: Delivery, handler: Handler, run: HandlerRun) -> None:
         log = Log(_logger, log_fields(delivery))
         context = make_context(
-            delivery.event, delivery, exchange=self._exchange, ledger=self._ledger, stopping=self._stopping, log=log
+            delivery.event,
+            delivery,
+            exchange=self._exchange,
+            ledger=self._parts.ledger,
+            stopping=self._parts.stopping,
+            log=log,
         )
         try:
             error = await self._call(handler, delivery, context)
@@ -191,7 +168,7 @@ class Worker:
                     await handler.load_codes(self._exchange.currencies.by_code)
                     if not handler.matches(delivery.event):
                         raise Drop("the handler's filter excludes it")
-                    await handler.function(subject(delivery.event), context, **self._arguments[handler.id])
+                    await handler.function(subject(delivery.event), context, **self._parts.arguments[handler.id])
                 context.check_answered()
                 results.append(None)
             except Exception as error:  # noqa: BLE001 - a handler may raise anything; it is decided on, stored and logged
@@ -233,7 +210,7 @@ class Worker:
         key, now = (delivery.event_id, delivery.handler), self._store.now
         since = self._outage_began.get(key, now)
         verdict = decide(
-            error, attempts=delivery.attempts, retries=handler.retries, last_error=delivery.error, is_open=is_open,
+            error, attempts=delivery.attempts, retries=handler.retries, is_open=is_open,
             outage=now - since, has_recovered=self._last_scan() > since + _OUTAGE_LIMIT, random=self._random,
         )  # fmt: skip
         if verdict.ending == "transient":

@@ -33,11 +33,6 @@ from freight_exchange.words import DECLINED
 if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange
 
-__all__ = [
-    "AnswerWrite", "OfferWrite", "Plan", "Price", "Recorded", "Write", "decide", "in_doubt_error", "load_offer",
-    "load_write", "outcome_of", "prices_of", "result_of", "unknown_prices",
-]  # fmt: skip
-
 Price: TypeAlias = tuple[Decimal | None, int | None]
 """Amount and currency of a bid. Listed bids have no identifier of their own."""
 
@@ -61,54 +56,10 @@ class Recorded:
 
 
 @attrs.frozen(kw_only=True)
-class Write:
-    """A write about a request that is carried out at most once."""
+class OfferWrite:
+    """An offer on a request. Without a `revision`, the price is ordered by its event."""
 
     request: int
-
-    refusals: ClassVar[tuple[type[FreightExchangeError], ...]] = (BadRequestError,)
-    """Errors that are the service's answer to it."""
-
-    @property
-    def on_wire(self) -> SubmitOffer | Respond:
-        """The write as a value, to look for its effect."""
-        raise NotImplementedError
-
-    def plan(self, known: Sequence[Effect], event: int | None, *, is_bound: bool = True) -> Plan | Recorded:
-        """Decide what to do, by the effects on its request.
-
-        Args:
-            known: The effects.
-            event: Number of the event that orders it.
-            is_bound: Whether it belongs to a delivery of that event. Otherwise it comes after the event.
-
-        Raises:
-            FreightExchangeError: It must not be sent.
-        """
-        raise NotImplementedError
-
-    async def send(self, exchange: FreightExchange) -> Any:
-        """Send it, and return the record of the reply."""
-        raise NotImplementedError
-
-    def rejected(self, effect: Effect) -> OfferRejectedError:
-        """Make the error for a write that the service has refused."""
-        reason, status = effect.facts.get("refusal"), effect.facts.get("status")
-        error = OfferRejectedError(f"{self} was refused: {reason}; it is not sent again", status=status)
-        error.request = self.request
-        return error
-
-
-@attrs.frozen(kw_only=True)
-class OfferWrite(Write):
-    """An offer on a request.
-
-    Attributes:
-        revision: Number of the price, from 0, if the caller counts; otherwise its event orders the price.
-        allow_existing: Whether the account may have bids on the request that are not from the ledger.
-        currency_code: Three-letter code of the currency for messages, if known.
-    """
-
     amount: Decimal
     currency: int
     rates: Mapping[str, Decimal] | None = None
@@ -116,6 +67,8 @@ class OfferWrite(Write):
     revision: int | None = None
     allow_existing: bool = False
     currency_code: str | None = None
+
+    refusals: ClassVar = (BadRequestError,)
 
     @property
     def on_wire(self) -> SubmitOffer:
@@ -149,7 +102,7 @@ class OfferWrite(Write):
         if newest is not None and revision is not None and newest.revision > revision:
             return Recorded(newest)
         if earlier is not None and earlier.state == "refused":
-            raise self.rejected(earlier)
+            raise rejected_error(self, earlier)
         if newest is not None and self.revision is None:
             if (newest.event or 0, newest.facts["order"] == "after") > (event or 0, not is_bound):
                 raise AlreadyOfferedError(f"{self} was not sent: a newer event has its price", request=self.request)
@@ -177,20 +130,15 @@ class OfferWrite(Write):
 
 
 @attrs.frozen(kw_only=True)
-class AnswerWrite(Write):
-    """Approval or decline of an offer.
+class AnswerWrite:
+    """Approval or decline of an offer. `seen` is the offer as the handler saw it, if it did not give a number only."""
 
-    Attributes:
-        offer: Identifier of the offer.
-        approved: `True` for an approval.
-        seen: The offer as the handler saw it; `None` if it gave the identifier only.
-    """
-
+    request: int
     offer: int
     approved: bool
     seen: Offer | None = None
 
-    refusals = (BadRequestError, NotFoundError)
+    refusals: ClassVar = (BadRequestError, NotFoundError)
 
     @property
     def on_wire(self) -> Respond:
@@ -213,7 +161,7 @@ class AnswerWrite(Write):
         earlier = approval if self.approved else decline
         is_same = earlier is not None and earlier.facts["offer"] == self.offer
         if earlier is not None and is_same and earlier.state == "refused":
-            raise self.rejected(earlier)
+            raise rejected_error(self, earlier)
         if earlier is not None and is_same and earlier.state == "confirmed":
             return Recorded(earlier)
         kind, tail = ("approval", "") if self.approved else ("decline", f":{self.offer}")
@@ -229,14 +177,10 @@ class AnswerWrite(Write):
         return next((entry for entry in listing.offers if entry.id == self.offer), None)
 
     def is_shown(self, listing: Listing, known: Sequence[Effect]) -> bool | None:
-        """Compare the answer with the request as it was read just now.
+        """Return whether the service shows the answer already, by the request as it was read just now.
 
-        Returns:
-            Whether the service shows it already; `None` if the listing lacks the offer. A selected one may be alone.
-
-        Raises:
-            AlreadyApprovedError: Another offer on the request is selected, or the offer to decline is selected itself.
-            OfferChangedError: The offer was answered, or differs from the offer that the handler saw.
+        `None` if the listing lacks the offer: a selected one may be alone. `AlreadyApprovedError` or
+        `OfferChangedError` if it must not be given any more.
         """
         selected, offer = listing.selected, self.find(listing)
         if selected is not None and self.approved and selected.id == self.offer:
@@ -274,7 +218,11 @@ class AnswerWrite(Write):
         return AlreadyApprovedError(message, request=self.request, offer=approved)
 
 
-def load_write(effect: Effect) -> OfferWrite | AnswerWrite:
+Write: TypeAlias = OfferWrite | AnswerWrite
+"""A write about a request that is carried out at most once."""
+
+
+def load_write(effect: Effect) -> Write:
     """Return the write of an effect on a request."""
     if effect.kind == "offer":
         return load_offer(effect)
@@ -346,12 +294,16 @@ def in_doubt_error(effect: Effect) -> OfferInDoubtError:
     )
 
 
-def decide(effect: Effect, *, taken: object) -> Effect:
-    """Return an effect as a person has decided.
+def rejected_error(write: Write, effect: Effect) -> OfferRejectedError:
+    """Make the error for a write that the service has refused."""
+    reason, status = effect.facts.get("refusal"), effect.facts.get("status")
+    error = OfferRejectedError(f"{write} was refused: {reason}; it is not sent again", status=status)
+    error.request = write.request
+    return error
 
-    Raises:
-        ValidationError: `taken` is not a boolean.
-    """
+
+def decide(effect: Effect, *, taken: object) -> Effect:
+    """Return an effect as a person has decided."""
     if not isinstance(taken, bool):
         raise ValidationError(f"taken must be True or False, not {taken!r}", field="taken")
     # What is listed on the request is not the effect that the person denies.

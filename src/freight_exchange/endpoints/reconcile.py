@@ -88,15 +88,19 @@ class Readings:
     """Readings of listings, shared by all callers that wait: each uses one that began after it came.
 
     So a hundred offers in doubt need one or two readings of the bids, not a hundred.
+
+    Args:
+        once: Whether one reading of each listing serves all callers, as they come together.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, once: bool = False) -> None:
+        self._once = once
         self._by_key: dict[Hashable, _Shared] = {}
 
     async def read(self, key: Hashable, listing: Paginator[T]) -> tuple[list[T], bool]:
         """Return the records of a listing, and whether they are complete; raise the error of a reading for all."""
         shared = self._by_key.setdefault(key, _Shared())
-        came = shared.begun
+        came = 0 if self._once else shared.begun
         async with shared.lock:
             if shared.number <= came:
                 shared.begun += 1
@@ -126,10 +130,12 @@ async def reconcile(
     *,
     settle: timedelta,
     baseline: Sequence[object] | None,
+    has_settled: bool | None = None,
 ) -> Reconciliation:
     """Find out whether the write happened, in about the settle time; no deadline of the client applies.
 
-    The listings of the resources skip unreadable records. The `baseline` was listed before the write was sent.
+    A caller that waits on its own says whether the settle time `has_settled`: one complete reading decides then. The
+    listings of the resources skip unreadable records. The `baseline` was listed before the write was sent.
     """
     if not isinstance(settle, timedelta) or settle < timedelta(0):
         raise ValidationError("settle must be a timedelta that is not negative", field="settle")
@@ -159,7 +165,12 @@ async def reconcile(
             read = read_of(routes.list, partial(_updated_route, route, old), by_state=True)
         case _:
             return StillUnknown()
-    return await _settle(read, settle.total_seconds())
+    if has_settled is None:
+        return await _settle(read, settle.total_seconds())
+    found = await read(True)
+    if isinstance(found, _Gone):
+        return Applied(found.record) if has_settled else StillUnknown()
+    return found
 
 
 async def _settle(read: Read, settle: float) -> Reconciliation:

@@ -297,6 +297,7 @@ class SelectedBids(Source):
 
     name = "selected"
     tells_absence = False
+    ladder = (Tier("hourly", _HOUR, 0, 20), Tier("often", 300.0, 0, 20))
 
     def __init__(self, service: Service, requests: int | None = None) -> None:
         parameters = wire.encode_list_parameters(type=BidsType.SELECTED)
