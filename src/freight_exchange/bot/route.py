@@ -120,7 +120,7 @@ class Routing:
                 self._log(event for row, event in events if row.id > max(cursor.position for cursor in cursors))
         return found_any
 
-    def _read(self, db: Database) -> list[tuple[int, list[work.Cursor], list[work.StoredEvent]]]:
+    def _read(self, db: Database) -> list[tuple[int, list[work.Cursor], list[work.EventRow]]]:
         """Return each feed that has events to route, with its cursors and a batch of the events."""
         by_feed: dict[int, list[work.Cursor]] = {}
         for cursor in work.cursors(db, self._store.binding, [*self._handlers]):
