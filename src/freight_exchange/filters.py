@@ -124,6 +124,9 @@ def _type_word(value: str, field: str) -> str:
 def _last_moment(need_by: datetime, field: str) -> datetime:
     if isinstance(need_by, date) and not isinstance(need_by, datetime):
         return datetime.combine(need_by, time.max)
+    if isinstance(need_by, datetime) and need_by.tzinfo is not None:
+        problem = "need_by is compared with need_date, which has no zone: give the wall time, without tzinfo"
+        raise ValidationError(problem, field=field)
     return validation.naive_datetime(need_by, field)
 
 
@@ -187,7 +190,9 @@ class RequestFilter(ConciseRepr):
 
     origin: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
     destination: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
-    type: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
+    type: RequestType | str | tuple[RequestType | str, ...] | None = attrs.field(
+        default=None, eq=False, converter=_texts
+    )
     incoterm: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
     commodity: str | tuple[str, ...] | None = attrs.field(default=None, eq=False, converter=_texts)
     hazardous: bool | None = attrs.field(default=None, eq=False, converter=_hazardous)

@@ -56,13 +56,14 @@ def number(value: object, _: object = None) -> Decimal | None:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and -_MAX_NUMBER < value < _MAX_NUMBER:
         return Decimal(value)
-    if isinstance(value, str) and not (stripped := value.strip()):
+    text = value.strip() if isinstance(value, str) else None
+    if text == "":
         return None
     # `Decimal` alone would accept underscores, digits of other scripts, and infinity.
-    if not isinstance(value, str) or not NUMERAL.fullmatch(stripped):
+    if text is None or not NUMERAL.fullmatch(text):
         raise ValueError("no number")
     try:
-        return EXACT.create_decimal(stripped)
+        return EXACT.create_decimal(text)
     except ArithmeticError:
         raise ValueError("a number out of range") from None
 

@@ -137,7 +137,7 @@ def _present(value: Any, field: str) -> Any:
     return value
 
 
-def _time(value: datetime, zone: ZoneInfo | None, name: str) -> str:
+def _time(value: Any, zone: ZoneInfo | None, name: str) -> str:
     if zone is None:
         return _written(validation.naive_datetime(value, name))
     return _written(validation.zoned_datetime(value, zone, name))
