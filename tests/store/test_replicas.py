@@ -181,6 +181,7 @@ async def test_a_reader_keeps_its_feed_while_its_pages_extend_the_lease(address:
         await other.join(BINDING)
         feed = joined.feeds["requests"]
         epoch = await one.run(fleet.take_feed, one.me, feed, lease=60.0)
+        assert epoch is not None
         await write(one, "UPDATE replica SET lease_until = {NOW} - 1 WHERE id = :me", me=one.me)
         assert await other.run(fleet.take_feed, other.me, feed) is None
         await one.run(feeds.hold, one.me, feed, epoch, 60.0)
