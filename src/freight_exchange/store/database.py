@@ -11,8 +11,8 @@ Rules for statement functions:
 - The transaction is committed when the function returns, and rolled back if it raises anything. On PostgreSQL a
   deadlock runs the function again from the start, so it must change nothing but the database.
 - Parameters are `:name`s. A word in braces depends on the dialect (`WORDS`): `{NOW}` is the database's clock, for
-  leases alone; `{LOCK}` and `{SKIP}` lock the rows of a SELECT, and wait for locked ones or skip them; `{ONCE}` at the
-  end of a correlated subquery keeps PostgreSQL from joining it.
+  leases alone, and not in `many`; `{LOCK}` and `{SKIP}` lock the rows of a SELECT, and wait for locked ones or skip
+  them; `{ONCE}` at the end of a correlated subquery keeps PostgreSQL from joining it.
 - `db.now` is the store's clock at the start of the transaction. Use it for every other time.
 - `db.wake("work")` wakes the tasks of this process that wait for that name, after the commit.
 - SQLite fills `rowcount` of a statement with RETURNING only after its rows are read: count the rows instead.
