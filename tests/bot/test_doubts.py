@@ -205,6 +205,22 @@ class TestPerson:
                 await run.ledger.resolve(index, taken=True)
         assert amounts_on(sandbox, index) == ["1840.00"]
 
+    async def test_is_waited_for_calmly(self) -> None:
+        sandbox = Sandbox()
+        index = sandbox.publish()
+        async with process(sandbox, MemoryStore()) as run:
+            event = await self.parked(run, sandbox, index)
+            await anyio.sleep(2 * HOUR)
+            before = reads(sandbox)
+            await anyio.sleep(4 * HOUR)
+            # A look every ten minutes, and a proof an hour.
+            assert reads(sandbox) - before <= 4 * (6 * 4 + 5 * 12)
+            # What is listed late is found.
+            sandbox.exchange.offer(sandbox.forwarder, index, sandbox.now(), amount=Decimal(AMOUNT))
+            await run.resolved(index, within=900)
+            assert (await run.offer(await run.claim(event))).amount == Decimal(AMOUNT)
+        assert sent(sandbox) == 1
+
     async def test_undoes_a_refusal(self) -> None:
         sandbox = Sandbox()
         index = sandbox.publish()

@@ -82,6 +82,8 @@ _MAX_WAIT: Final = 10.0
 """Seconds for which a handler waits behind the brake. Longer waits would count against its timeout."""
 _LONGEST_PAUSE: Final = 60.0
 _RECORD_PAUSE: Final = 1.0
+_PARKED_PAUSE, _PARKED_PROOF = 600.0, 3600.0
+"""Seconds between two looks, and between two proofs, of doubts that wait for a person."""
 _MAX_CHECKS: Final = 3
 _MAX_RESENDS: Final = 3
 _CHECK_FACTOR: Final = 4
@@ -197,7 +199,7 @@ class Ledger:
         """Time from which the settle time of a doubt counts, by number and version."""
         self._denied: dict[tuple[int, int], float] = {}
         """Time of the first look-up that lacked an offer, by request and offer."""
-        self._answers_from = self._prove_from = -math.inf
+        self._answers_from = self._prove_from = self._prove_parked_from = -math.inf
         self._bids = OwnBids(store, exchange, interval=interval, settle=settle, wake=self.wake)
         self.outcomes: Counter[tuple[str, str]] = Counter()
 
@@ -494,7 +496,7 @@ class Ledger:
                 continue
             await self._look(await self._own_doubts(), self._bids.last)
             if doubts and all(one.state == "parked" for one in doubts) and not self._bids.is_wanted:
-                with anyio.move_on_after(_LONGEST_PAUSE):
+                with anyio.move_on_after(_PARKED_PAUSE):
                     await self._wake.wait()
 
     async def _own_doubts(self) -> list[Effect]:
@@ -518,12 +520,15 @@ class Ledger:
                 continue
             settle = min(self._settle * _CHECK_FACTOR ** effect.facts["resends"], _MAX_SETTLE)
             certain = self._certain_from.get((effect.id, effect.version), math.inf)
-            is_due = now >= max(certain + settle, self._prove_from)
-            if is_due or effect.kind != "offer":
+            is_parked = effect.state == "parked"
+            is_due = now >= max(certain + settle, self._prove_parked_from if is_parked else self._prove_from)
+            if is_due or (effect.kind != "offer" and not is_parked):
                 proofs.append((effect, is_due))
         if any(is_due for _, is_due in proofs):
             # It reads five views completely: what becomes due meanwhile shares the next one.
             self._prove_from = now + 2 * max(self._interval, self._settle)
+        if any(is_due and effect.state == "parked" for effect, is_due in proofs):
+            self._prove_parked_from = now + _PARKED_PROOF
         readings = Readings(once=True)
         async with anyio.create_task_group() as tasks:
             for proof in proofs:
