@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.session import Parts
     from freight_exchange.feed.sources import Source
     from freight_exchange.store.database import Database
+    from freight_exchange.store.feeds import EventRow
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -120,7 +121,7 @@ class Routing:
                 self._log(event for row, event in events if row.id > max(cursor.position for cursor in cursors))
         return found_any
 
-    def _read(self, db: Database) -> list[tuple[int, list[work.Cursor], list[work.EventRow]]]:
+    def _read(self, db: Database) -> list[tuple[int, list[work.Cursor], list[EventRow]]]:
         """Return each feed that has events to route, with its cursors and a batch of the events."""
         by_feed: dict[int, list[work.Cursor]] = {}
         for cursor in work.cursors(db, self._store.binding, [*self._handlers]):
