@@ -48,7 +48,7 @@ NO_INDEXES = [0, -1, True, "4", "FX000004", 4.0, Decimal(4), None, 2**63, 2**64]
 NO_TIMES = [AWARE, "2030-01-01 00:00:00", date(2030, 1, 1), 0, None]
 NO_TEXTS = ["", "  ", 5, "half a character \ud800"]
 NO_COUNTS = [0, -1, True, "10", 1.0]
-NO_FLAGS: list[Any] = ["no", "", 0, 1, None]
+NO_FLAGS: list[Any] = ["no", "", 2, None]
 NO_WINDOWS = [timedelta(0), timedelta(seconds=-1), timedelta(days=5, microseconds=1), 3600, "1h"]
 
 
