@@ -13,14 +13,17 @@ from tests.model.support import LISTING_FAULTS
 
 _SCHEDULES = {
     "watcher": (300, 15),
-    "offers": (60, 10),
-    "writes": (280, 14),
+    "offers": (45, 9),
+    "writes": (210, 14),
     "bot": (36, 6),
-    "logins": (350, 35),
-    "sockets": (10, 2),
+    "logins": (120, 20),
+    "sockets": (8, 2),
 }
-"""Number of schedules of each part, and of those in one item: workers run items side by side."""
-_WITH_NAIVE = {"watcher": 40, "offers": 20, "writes": 40, "bot": 18, "logins": 40, "sockets": 2}
+"""Number of schedules of each part, and of those in one item: workers run items side by side.
+
+The watcher's take a minute of processor time, the others one together; `python -m tests.model` runs thousands.
+"""
+_WITH_NAIVE = {"watcher": 12, "offers": 8, "writes": 20, "bot": 9, "logins": 12, "sockets": 2}
 
 
 def _chunks() -> Iterator[object]:
