@@ -51,6 +51,7 @@ VERDICTS: dict[str, tuple[Exception | None, dict[str, Any], tuple[str, str, bool
     "other approval": (AlreadyApprovedError(), FIRST, ("dropped", "done", True)),
     "other terms": (OfferChangedError(), FIRST, ("dropped", "done", True)),
     "refusal": (OfferRejectedError(), FIRST, ("dead", "dead", True)),
+    "offer on a closed request": (OfferRejectedError(request_closed=True), FIRST, ("dropped", "done", True)),
     "doubt": (DOUBT, LAST, ("doubt", "ready", False)),
     "doubt that was caught": (None, {**FIRST, "is_open": True}, ("doubt", "ready", False)),
     "doubt behind another error": (ValueError(), {**LAST, "is_open": True}, ("doubt", "ready", False)),

@@ -96,7 +96,7 @@ def effects(store: Path, *, kinds: str = "'offer'", table: str = "effect") -> Co
     if (log := store.with_name(f"{store.name}-wal")).exists():
         shutil.copy(log, copy.with_name("copy.db-wal"))
     with closing(sqlite3.connect(copy)) as connection:
-        # A price for a request that was awarded meanwhile has no other end than a dead letter.
+        # A price for a request that was awarded meanwhile is dead if a fault struck the look-up that shows the award.
         query = (
             f"SELECT state FROM effect WHERE kind IN ({kinds})"
             if table == "effect"

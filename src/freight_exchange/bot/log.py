@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from freight_exchange.bot.outcomes import RetryLater, describe
 from freight_exchange.bot.tasks import flatten
-from freight_exchange.errors import OfferInDoubtError, OfferRejectedError
+from freight_exchange.errors import OfferInDoubtError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -66,9 +66,6 @@ def _line(delivery: Delivery, handler: Handler, verdict: Verdict, error: Excepti
             return logging.DEBUG, f"handler {handler.id} is done with {subject}"
         case "dropped":
             return logging.INFO, f"handler {handler.id} drops {subject}: {why}"
-        case "dead" if error is not None and _is_closed(error):
-            event = f"event {delivery.event_id}"
-            return logging.INFO, f"handler {handler.id} is too late for {subject}: {why}; replay {event} if it reopens"
         case "dead":
             return logging.ERROR, f"{failed}: {why}; its delivery is dead: replay event {delivery.event_id} to retry"
         case "failed":
@@ -92,11 +89,6 @@ def _place(error: BaseException) -> tuple[str, int] | None:
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
     return traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
-
-
-def _is_closed(error: Exception) -> bool:
-    """Return whether the handler raised only that its request is closed."""
-    return all(isinstance(leaf, OfferRejectedError) and leaf.request_closed for leaf in flatten(error))
 
 
 def _is_expected_doubt(error: Exception) -> bool:

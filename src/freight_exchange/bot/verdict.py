@@ -88,6 +88,8 @@ def decide(
             return Verdict(ending="later", state="ready", delay=max(error.delay, _MIN_DELAY), error=reason, refund=True)
         case OfferInDoubtError():
             return Verdict(ending="doubt", state="ready", delay=pause, error=IN_DOUBT, refund=True)
+        case OfferRejectedError(request_closed=True):
+            return Verdict(ending="dropped", state="done", error=_described(error))
         case OfferRejectedError():
             return Verdict(ending="dead", state="dead", error=_described(error))
         case StoreAwayError() | FencedError() | ConflictError():
