@@ -18,11 +18,15 @@ from freight_exchange import feed, models, validation, wire
 from freight_exchange import store as stores
 from freight_exchange.config import Config, CredentialsProvider
 from freight_exchange.config import credentials as credentials_of
-from freight_exchange.endpoints.bids import Bids
-from freight_exchange.endpoints.offers import Offers
-from freight_exchange.endpoints.reference import Carriers, Currencies, CurrencyCodes
-from freight_exchange.endpoints.requests import Requests
-from freight_exchange.endpoints.routes import Routes
+from freight_exchange.endpoints.resources import (
+    Bids,
+    Carriers,
+    Currencies,
+    CurrencyCodes,
+    Offers,
+    Requests,
+    Routes,
+)
 from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError, ValidationError
 from freight_exchange.filters import OfferFilter, RequestFilter
@@ -313,16 +317,7 @@ class FreightExchange:
 
     @cached_property
     def _service(self) -> Service:
-        options = self._options
-        return Service(
-            connection=self._shared.connection,
-            limits=options,
-            conventions=options.conventions,
-            hooks=options.hooks,
-            page_size=options.page_size,
-            strict=options.strict,
-            reconciler=self,
-        )
+        return Service(self._shared.connection, self._options, self)
 
     def watch(
         self,

@@ -7,13 +7,11 @@ import ipaddress
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 from urllib.parse import SplitResult, urlsplit
 
 import attrs
 
-from freight_exchange.endpoints.service import Conventions
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.instruments import Hooks, Instrumentation, Instruments
 from freight_exchange.options import (
@@ -350,7 +348,3 @@ class Config:
     def trusts_environment(self) -> bool:
         """`True` if proxy and certificates may come from the environment; a caller's client has its own."""
         return self.trust_env and self.http_client is None
-
-    @cached_property
-    def conventions(self) -> Conventions:
-        return Conventions(*(getattr(self, name) for name in Conventions._fields))

@@ -29,14 +29,7 @@ MODULES = (
     "freight_exchange.tariff",
     "freight_exchange.testing",
 )
-RESOURCES = (
-    "bids.Bids",
-    "offers.Offers",
-    "reference.Carriers",
-    "reference.Currencies",
-    "requests.Requests",
-    "routes.Routes",
-)
+RESOURCES = ("Bids", "Carriers", "Currencies", "Offers", "Requests", "Routes")
 
 DOCUMENTED = sorted(
     name
@@ -54,7 +47,7 @@ def _public_objects(module: str) -> Iterator[type | Callable[..., object]]:
             yield value
     if module == "freight_exchange":
         for resource in RESOURCES:
-            yield resolve_name(f"freight_exchange.endpoints.{resource}")
+            yield resolve_name(f"freight_exchange.endpoints.resources.{resource}")
 
 
 def _functions_of(cls: type) -> Iterator[Callable[..., object]]:

@@ -15,7 +15,7 @@ from freight_exchange.bot.handler import BotEvent, Delivery
 from freight_exchange.bot.ledger import Ledger
 from freight_exchange.bot.writes import AnswerWrite, OfferWrite
 from freight_exchange.client import FreightExchange
-from freight_exchange.endpoints.reference import index_of_currency
+from freight_exchange.endpoints.resources import index_of_currency
 from freight_exchange.endpoints.service import index_of
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, ValidationError
 from freight_exchange.feed.events import BidSelected, OfferEvent, RequestEvent

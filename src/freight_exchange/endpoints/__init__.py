@@ -1,1 +1,1 @@
-"""Resources of the exchange. Each method names a path, its parameters and a result type; `service` sends the calls."""
+"""Calls of the exchange: resources, the service behind them, and reconciliation."""

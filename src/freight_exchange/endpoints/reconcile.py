@@ -55,9 +55,7 @@ from freight_exchange.validation import find_zone
 from freight_exchange.words import DECLINED
 
 if TYPE_CHECKING:
-    from freight_exchange.endpoints.bids import Bids
-    from freight_exchange.endpoints.offers import Offers
-    from freight_exchange.endpoints.routes import Routes
+    from freight_exchange.endpoints.resources import Bids, Offers, Routes
     from freight_exchange.paging import Paginator
 
 T = TypeVar("T")

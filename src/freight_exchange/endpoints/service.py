@@ -1,4 +1,4 @@
-"""Calls of all endpoints: listings, look-ups and writes, by the conventions of the client."""
+"""Calls of all endpoints: listings, look-ups and writes, by the options of the client."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ from freight_exchange.transport.redact import redact_decode_error, reply_headers
 if TYPE_CHECKING:
     from freight_exchange.config import Config
     from freight_exchange.errors import Reconciler
-    from freight_exchange.instruments import Hooks
     from freight_exchange.models import Write
-    from freight_exchange.options import CarrierField, CurrencyField, GetParameters, IndexType
     from freight_exchange.paging import FetchPage
     from freight_exchange.transport.call import Response
     from freight_exchange.transport.send import Transport
@@ -36,17 +34,6 @@ _logger = logging.getLogger("freight_exchange")
 
 _MAX_TORN: Final = 3
 """Unreadable rows of a page beyond which it is not read in smaller pieces any more: a cut reply has no sound row."""
-
-
-class Conventions(NamedTuple):
-    """Choices for which the service document leaves several possibilities, made once for a client."""
-
-    get_parameters: GetParameters
-    addresses: Mapping[str, str]
-    currency_field: CurrencyField
-    carrier_field: CarrierField
-    index_type: IndexType
-    missing_list_is_empty: bool
 
 
 class Listed(NamedTuple, Generic[T]):
@@ -87,16 +74,12 @@ class _Reply:
     is_torn: bool = False
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False)
 class Service:
     """Access of one view to the service. All views of a client share the `connection`."""
 
     connection: Transport
-    limits: Config
-    conventions: Conventions
-    hooks: Hooks
-    page_size: int
-    strict: bool
+    config: Config
     reconciler: Reconciler
 
     # Writes, and calls of any operation
@@ -131,7 +114,7 @@ class Service:
         return await self._call(kind, method, path, read, **rest)
 
     async def _call(self, kind: RequestKind, method: str, path: str, read: Callable[[Response], T], **rest: Any) -> T:
-        return await self.connection.call(kind, method, path, read, self.limits, exchange=self.reconciler, **rest)
+        return await self.connection.call(kind, method, path, read, self.config, exchange=self.reconciler, **rest)
 
     # Listings
 
@@ -144,7 +127,7 @@ class Service:
         *,
         where: Callable[[T], bool] | None = None,
     ) -> Paginator[T]:
-        rows_wanted = validation.identifier(self.page_size if page_size is None else page_size, "page_size")
+        rows_wanted = validation.identifier(self.config.page_size if page_size is None else page_size, "page_size")
 
         def start_read() -> FetchPage[T]:
             reported = Reported()
@@ -165,7 +148,7 @@ class Service:
             path=listed.path,
             window=validation.identifier(window, "window"),
             sweep=validation.boolean(sweep, "sweep"),
-            strict=self.strict,
+            strict=self.config.strict,
             where=where,
         )
 
@@ -193,7 +176,7 @@ class Service:
         except NotFoundError as error:
             # The 404 of a login is not about the listing.
             if number == 0 and error.path == listed.path:
-                if self.conventions.missing_list_is_empty or _says_no_records(error.body, listed):
+                if self.config.missing_list_is_empty or _says_no_records(error.body, listed):
                     return wire.Rows(()), reply
                 error.args = (f"{error.message}; base_url may be wrong",)
             raise
@@ -221,7 +204,7 @@ class Service:
     async def lookup(self, listed: Listed[T], index: int) -> T:
         wanted = validation.identifier(index, "index")
         reply = _Reply()
-        parameter = wanted if self.conventions.index_type == "integer" else str(wanted)
+        parameter = wanted if self.config.index_type == "integer" else str(wanted)
         found = await self._rows(listed, wire.encode_list_parameters(index=parameter), reply)
         if records := joined([record for record in found.records if getattr(record, "index", None) == wanted]):
             flaws = [flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted]
@@ -242,7 +225,7 @@ class Service:
         parameters = {**listed.parameters, **parameters}
         content: bytes | None = None
         params: tuple[tuple[str, str], ...] = ()
-        if listed.method == "GET" and self.conventions.get_parameters == "query":
+        if listed.method == "GET" and self.config.get_parameters == "query":
             params = tuple((name, str(value)) for name, value in parameters.items())
         elif parameters or listed.method != "GET":
             content = wire.dump(parameters)
@@ -272,7 +255,7 @@ class Service:
         """Report the new errors of a reply, and the number of `more`, to log and hooks; a strict view raises one."""
         for error in errors:
             self._describe(error, listed, reply)
-            if self.strict:
+            if self.config.strict:
                 raise error
         new, omitted = reported.new(errors)
         if omitted + more:
@@ -281,10 +264,10 @@ class Service:
             new.append(summary)
         for error in new:
             _logger.warning("an unreadable part of a reply was skipped: %s", error)
-            if self.hooks:
+            if self.config.hooks:
                 from freight_exchange.hooks import BrokenRecord
 
-                await self.hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
+                await self.config.hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
 
     def _describe(self, error: DecodeError | NotFoundError, listed: Listed[Any], reply: _Reply) -> None:
         """Add the facts of its call to an error, and redact it."""

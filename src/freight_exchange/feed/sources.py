@@ -15,8 +15,7 @@ import attrs
 
 from freight_exchange import wire
 from freight_exchange.base import EXACT
-from freight_exchange.endpoints.offers import SEARCH_ALL
-from freight_exchange.endpoints.requests import SEARCH
+from freight_exchange.endpoints.resources import SEARCH, SEARCH_ALL
 from freight_exchange.endpoints.service import Listed, Reported
 from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError, is_from_login
 from freight_exchange.feed.events import (
@@ -103,7 +102,7 @@ class Source:
         All rows with the index count: a listing may have one row for each offer.
         """
         try:
-            is_text = self._service.conventions.index_type == "string"
+            is_text = self._service.config.index_type == "string"
             index = wire.encode_list_parameters(index=str(subject) if is_text else subject)
             listed = self._listed._replace(parameters={**self._listed.parameters, **index}, paged=False)
             found = await self._service.page(listed, 0, 0, self._reported)
