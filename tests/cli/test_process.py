@@ -52,7 +52,7 @@ def read_line(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["currencies", "--json"], ["--help"], ["sandbox", "--port", "0"], ["sandbox", "--port", "0", "--json"]],
+    [["currencies", "--json"], ["--help"], ["demo"], ["sandbox", "--port", "0"], ["sandbox", "--port", "0", "--json"]],
     ids=" ".join,
 )
 def test_closed_pipe_ends_program_silently(shell: Shell, arguments: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.cli.harness import TIMEOUT, finish, ignore_interrupts, locate_program, restore_signals
+from tests.cli.harness import TIMEOUT, finish, ignore_interrupts, locate_program, restore_signals, start
 from tools.pages import ROOT
 
 from freight_exchange import FreightExchange
@@ -222,3 +222,11 @@ def test_shown_url_is_one_that_the_sdk_accepts(
     assert f"export FREIGHT_EXCHANGE_URL={for_programs} " in out
     assert (", with the name of your proxy:\n" in out) == ("PROXY" in for_programs)
     assert ("From other machines the SDK accepts only https" in err) == (url != here or "PROXY" in for_programs)
+
+
+def test_demo_shows_a_trade() -> None:
+    result = finish(start("demo"))
+    assert (result.status, result.err) == (0, "")
+    assert [line.split()[:2] for line in result.out.splitlines()] == [
+        ["shipper", "publishes"], ["bot", "sees"], ["shipper", "approves"], ["bot", "is"]
+    ]  # fmt: skip

@@ -22,7 +22,7 @@ from freight_exchange.errors import ConfigurationError, HeldError, ValidationErr
 from freight_exchange.feed.events import Gap, load_event
 from freight_exchange.feed.status import Explanation, explain_request
 from freight_exchange.store import effects, feeds, fleet, work
-from freight_exchange.store.database import Store
+from freight_exchange.store.database import SQLite, Store
 from freight_exchange.store.database_url import masked
 
 if TYPE_CHECKING:
@@ -273,14 +273,18 @@ def _status(db: Database, binding: int) -> StoreStatus:
     url, account, name = _binding_of(db, binding)[1:]
     counts = effects.counts(db, binding)
     watermark = _watermark(db, binding, "requests") or _watermark(db, binding, "offers")
-    holder = db.run(
+    scanning = db.run(
         "SELECT holder FROM replica JOIN feed ON feed.owner = replica.id WHERE feed.binding = :binding"
         " AND feed.lease_until > {NOW} AND replica.lease_until > {NOW} ORDER BY feed.id",
         binding=binding,
     ).fetchone()
-    replicas = db.run(
-        "SELECT holder FROM replica WHERE binding = :binding AND lease_until > {NOW} ORDER BY joined", binding=binding
-    ).fetchall()
+    sql = "SELECT holder FROM replica WHERE binding = :binding AND lease_until > {NOW} ORDER BY joined"
+    replicas = [holder for (holder,) in db.run(sql, binding=binding).fetchall()]
+    holder = None if scanning is None else scanning[0]
+    if isinstance(db, SQLite):
+        # The only replica of a file never loses its lease, and ends with its lock.
+        replicas = replicas if db.is_locked() else []
+        holder = next(iter(replicas), None)
     deliveries = db.run(
         "SELECT state, count(*) FROM delivery WHERE handler IN (SELECT id FROM handler WHERE binding = :binding)"
         " GROUP BY state",
@@ -295,8 +299,8 @@ def _status(db: Database, binding: int) -> StoreStatus:
         name=name,
         base_url=url,
         account=account,
-        holder=None if holder is None else holder[0],
-        replicas=[row[0] for row in replicas],
+        holder=holder,
+        replicas=replicas,
         covered_until=None if watermark is None else datetime.fromtimestamp(watermark[1], UTC),
         unacknowledged=waiting,
         deliveries=dict.fromkeys(("ready", "claimed", "done", "dead"), 0) | dict(deliveries),

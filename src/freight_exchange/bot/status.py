@@ -172,7 +172,7 @@ class StoreStatus(Serializable):
     Attributes:
         name: Name of the bot.
         base_url, account: Service and account that the store belongs to.
-        holder: Process that scans, its host, and since when; `None` if there is none.
+        holder: Process that scans or has the file, its host, and since when; `None` if there is none.
         replicas: Processes that share the store.
         covered_until: Watermark, UTC: nothing from before it was missed. `None` before the first complete scan.
         unacknowledged: Events that have no deliveries yet.

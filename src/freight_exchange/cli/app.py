@@ -50,7 +50,7 @@ def program(context: click.Context, /, verbose: int, **typed: Any) -> None:
 
 for _command in (
     client.login, client.logout, client.whoami, market.requests, market.offers, market.bids, market.routes,
-    market.carriers, market.currencies, bot.bot, bot.store, files.tariff, bot.explain, sandbox.sandbox,
+    market.carriers, market.currencies, bot.bot, bot.store, files.tariff, bot.explain, sandbox.sandbox, sandbox.demo,
 ):  # fmt: skip
     program.add_command(_command)
 

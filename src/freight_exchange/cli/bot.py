@@ -171,7 +171,8 @@ def _log_as_json() -> None:
     metavar="[MINUTES]",
     is_flag=False,
     flag_value=15.0,
-    help="End with status 69 unless the bot runs, has covered the last MINUTES (15), and needs no person: for cron.",
+    help="Print what needs a person and end with status 69, or print nothing: for cron. The bot has to run, and to have"
+    " covered the last MINUTES (15).",
 )
 @opt.store
 def status(store: str, name: str | None, check: float | None, out: Out) -> None:
@@ -183,29 +184,33 @@ def status(store: str, name: str | None, check: float | None, out: Out) -> None:
     report = _open(store, name).status()
     if out.format:
         out.json({**attrs.asdict(report, recurse=False), "parked": report.parked})
-    else:
+    elif check is None:
         out.lines([*_status_lines(report)])
     if check is not None and (problems := [*_problems(report, timedelta(minutes=check))]):
-        raise Failure(f"the bot {report.name} needs attention: {'; '.join(problems)}", Status.UNAVAILABLE)
+        raise Failure(f'the bot "{report.name}" needs attention: {"; ".join(problems)}', Status.UNAVAILABLE)
 
 
 def _problems(report: StoreStatus, age: timedelta) -> Iterator[str]:
     if not report.holder:
         yield "it is not running"
     if report.covered_until is None or report.covered_until < datetime.now(UTC) - age:
-        yield f"covered until {report.covered_until or 'nothing yet'}"
+        yield f"covered until {_utc(report.covered_until)}"
     for count, noun in ((report.parked, "parked"), (report.deliveries["dead"], "dead"), (len(report.gaps), "gaps")):
         if count:
             yield f"{count} {noun}"
 
 
+def _utc(moment: datetime | None) -> str:
+    return "nothing yet" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
 def _status_lines(report: StoreStatus) -> Iterator[tuple[str, object]]:
-    covered, unheld = report.covered_until, "no process: the bot is not running"
+    unheld = "no process: the bot is not running"
     if report.replicas:
         unheld = "no replica: none of them scans now; if this lasts, their logs have the reason"
     yield from (("bot", report.name), ("service", report.base_url), ("account", report.account))
     yield from (("held by", report.holder or unheld), ("replicas", ", ".join(report.replicas)))
-    yield "covered until", "nothing yet" if covered is None else f"{covered:%Y-%m-%d %H:%M:%S} UTC"
+    yield "covered until", _utc(report.covered_until)
     yield "events", f"{report.unacknowledged} unacknowledged"
     yield "deliveries", ", ".join(f"{count} {state}" for state, count in report.deliveries.items())
     for name, done, counts in (("offers", "made", report.offers), ("answers", "carried out", report.answers)):
@@ -298,7 +303,7 @@ def _add_change(verb: str, done: str, help: str) -> None:
 
 
 _REPLAY = "Call HANDLER again for EVENT, as if for the first time. Fix the handler first."
-_add_change("replay", "The bot delivers {} again, as soon as it runs.", _REPLAY)
+_add_change("replay", "The bot delivers {} again: within seconds, if it runs.", _REPLAY)
 _add_change("drop", "Discarded {}.", "Discard a dead letter: HANDLER is never called for EVENT again.")
 
 

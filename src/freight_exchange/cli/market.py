@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _COMPUTED: Final = ("volume", "weight_per", "gross_weight", "chargeable.amount", "chargeable.unit", "chargeable.by")
 """Columns of CSV that are computed from the fields of a request."""
+_FILTERS: Final = opt.fields_of(RequestFilter) | {"type": tuple[models.RequestType, ...]}
 _OFFER: Final = {"amount": Decimal, "currency": str, "terms": str | None}
 _ROUTE: Final = opt.fields_of(models.RouteDraft)
 _ROUTE_FILTERS: Final = {
@@ -72,7 +73,7 @@ def requests() -> None:
 
 
 @requests.command("list")
-@opt.made_from(opt.fields_of(RequestFilter))
+@opt.made_from(_FILTERS)
 @_state("State of the requests.", open="pending", awarded="accept", all="all")
 @click.option("--since", type=opt.duration, metavar="TIME", help="Updated within this time, such as 6h. Default: 5d.")
 @opt.weight(default="unit", show_default=True)
@@ -135,7 +136,7 @@ async def publish(exchange: FreightExchange, /, past: bool, out: Out, **typed: A
 
 
 @requests.command
-@opt.made_from(opt.fields_of(RequestFilter))
+@opt.made_from(_FILTERS)
 @click.option("--start", type=opt.duration, default="now", show_default=True, metavar="WHEN", help=_START)
 @_feed_options
 @opt.weight(default="unit", show_default=True)

@@ -116,7 +116,7 @@ class Choices(click.Choice[str]):
 # Options made from fields
 
 
-def fields_of(cls: type) -> Fields:
+def fields_of(cls: type) -> dict[str, Any]:
     """Return the types of the public fields of an attrs class."""
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in attrs.fields(cls) if not field.name.startswith("_")}

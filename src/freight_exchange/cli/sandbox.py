@@ -1,4 +1,4 @@
-"""Command `sandbox`: an exchange on this machine with a web board."""
+"""Commands `sandbox`, an exchange on this machine with a web board, and `demo`, a trade on one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import time
 from contextlib import closing, nullcontext
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,7 @@ from freight_exchange.cli.client import Command
 from freight_exchange.cli.run import Failure, Status, run, warn
 
 if TYPE_CHECKING:
+    from freight_exchange import Bid, Context, RateRequest
     from freight_sandbox.board import Board
 
 _PORTS: Final = click.IntRange(0, 65535)
@@ -133,3 +135,46 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+@click.command(cls=Command, prints_json=False)
+def demo() -> None:
+    """Show a trade: a request, an offer, and its approval.
+
+    It takes three seconds, over HTTP on a free port of this machine, and leaves no file.
+
+    $ demo
+    """
+    import anyio
+
+    from freight_exchange import Bot, FreightExchange
+    from freight_sandbox import Exchange
+    from freight_sandbox.server import serve
+
+    async def trade() -> None:
+        exchange, second = Exchange(), timedelta(seconds=1)
+        # Handlers print nothing: one that fails because the output is closed would be called again.
+        tell, told = anyio.create_memory_object_stream[str](2)
+        async with serve(exchange) as server, tell, told:
+            accounts = [(one.email, one.password) for one in (exchange.shipper, exchange.forwarder)]
+            shipper, forwarder = [FreightExchange(server.url, email=one, password=word) for one, word in accounts]
+            bot = Bot(forwarder, store=None, interval=second, selection_interval=second, allowance=second)
+
+            @bot.on_new
+            async def quote(request: RateRequest, ctx: Context) -> None:
+                bid = await ctx.offer(amount="1840.50", currency="USD")
+                await tell.send(f"sees {request.ref_id}, {request.commodity}, and offers {bid.amount} USD")
+
+            @bot.on_selected
+            async def selected(bid: Bid, ctx: Context) -> None:
+                await tell.send(f"is selected by {bid.contact and bid.contact.name}")
+
+            async with shipper, forwarder, bot:
+                index = exchange.publish(exchange.shipper, time.time())
+                click.echo(f"shipper  publishes request {index} at {server.url}")
+                click.echo(f"bot      {await told.receive()}")
+                listing = await shipper.offers.approve((await shipper.offers.get(index)).offers[0])
+                click.echo(f"shipper  approves the offer of {listing.contact and listing.contact.name}")
+                click.echo(f"bot      {await told.receive()}")
+
+    run(trade)

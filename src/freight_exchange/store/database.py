@@ -201,6 +201,18 @@ class SQLite(Database):
             lock.release()
         self._files.clear()
 
+    def is_locked(self) -> bool:
+        """Return whether a process has the file. One that was killed has not, although its row still says so."""
+        path = Path(f"{self.path}.lock")
+        try:
+            lock = FileLock.acquire(path) if path.exists() else FileLock()
+        except OSError:
+            # Another user's: ask nobody.
+            return True
+        if lock is not None:
+            lock.release()
+        return lock is None
+
     def unlimited(self) -> None:
         """Let this transaction take its time, for administration."""
 
