@@ -207,7 +207,7 @@ class SQLite(Database):
         try:
             lock = FileLock.acquire(path) if path.exists() else FileLock()
         except OSError:
-            # Another user's: ask nobody.
+            # A file of another user, whose processes cannot be asked.
             return True
         if lock is not None:
             lock.release()
