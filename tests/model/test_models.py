@@ -13,7 +13,7 @@ from tests.model.support import LISTING_FAULTS
 
 _SCHEDULES = {
     "watcher": (300, 15),
-    "offers": (45, 9),
+    "offers": (36, 9),
     "writes": (210, 14),
     "bot": (36, 6),
     "logins": (120, 20),
@@ -23,7 +23,7 @@ _SCHEDULES = {
 
 The watcher's take a minute of processor time, the others one together; `python -m tests.model` runs thousands.
 """
-_WITH_NAIVE = {"watcher": 12, "offers": 8, "writes": 20, "bot": 9, "logins": 12, "sockets": 2}
+_WITH_NAIVE = {"watcher": 12, "offers": 6, "writes": 20, "bot": 9, "logins": 12, "sockets": 2}
 
 
 def _chunks() -> Iterator[object]:
@@ -56,7 +56,7 @@ def test_every_failure_is_drawn_and_strikes(module: object) -> None:
 
 
 def test_what_is_drawn_strikes() -> None:
-    counts: Counter[str] = summarize("watcher", range(1000, 1030), naive=False).counts
+    counts: Counter[str] = summarize("watcher", range(1000, 1024), naive=False).counts
     expected = {"killed while it waited", "killed between two writes", "wait cancelled", "program ended",
                 "raised StoreError", "row garbled", "suspend", "wall", "event"}  # fmt: skip
     assert expected <= counts.keys()
@@ -64,8 +64,8 @@ def test_what_is_drawn_strikes() -> None:
 
 
 def test_doubts_are_decided_where_the_service_shows_the_outcome() -> None:
-    counts = summarize("writes", range(2000, 2080), naive=False).counts
-    assert counts["outcome decided"] > 60
+    counts = summarize("writes", range(2000, 2050), naive=False).counts
+    assert counts["outcome decided"] > 40
     assert counts["outcome undecided"] <= 0.02 * counts["outcome decided"]
     assert sum(name.startswith("strike ") for name in counts) >= 60
 
@@ -83,9 +83,8 @@ def test_bot_is_calm_in_trouble() -> None:
 
 @pytest.mark.parametrize("part", ["watcher", "offers", "writes", "logins"])
 def test_seed_repeats_its_run(part: str) -> None:
-    for seed in (3, 4):
-        first, second = load(part).run(seed), load(part).run(seed)
-        assert first == second
+    first, second = load(part).run(3), load(part).run(3)
+    assert first == second
 
 
 def test_rows_hidden_between_others_are_found() -> None:
