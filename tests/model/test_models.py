@@ -56,7 +56,7 @@ def test_every_failure_is_drawn_and_strikes(module: object) -> None:
 
 
 def test_what_is_drawn_strikes() -> None:
-    counts: Counter[str] = summarize("watcher", range(1000, 1024), naive=False).counts
+    counts: Counter[str] = summarize("watcher", range(1000, 1030), naive=False).counts
     expected = {"killed while it waited", "killed between two writes", "wait cancelled", "program ended",
                 "raised StoreError", "row garbled", "suspend", "wall", "event"}  # fmt: skip
     assert expected <= counts.keys()
