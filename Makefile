@@ -56,7 +56,7 @@ check: $(READY)
 		echo "--- $$check"; $(BIN)/$$check || { failed=1; echo "FAILED: $$check"; }; \
 	done; exit $$failed
 
-# A third of a worker's time is waits for processes and sockets: three workers keep two cores busy. Workers must collect
+# A third of a worker's time is waits for processes and sockets: four workers keep two cores busy. Workers must collect
 # the same tests: some are named by the order of a set.
 PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest
 QUICK := tests/contract/test_document.py tests/calls/test_requests.py tests/calls/test_errors.py tests/calls/test_paging.py \
@@ -66,7 +66,7 @@ QUICK := tests/contract/test_document.py tests/calls/test_requests.py tests/call
 test: $(READY)
 	@mkdir -p build; { failed=0; $(MAKE) --no-print-directory check || failed=1; \
 		$(if $(FAST),,echo "--- the wheel"; $(BIN)/python tools/wheel.py || failed=1;) exit $$failed; } >build/beside.log 2>&1 & \
-	$(PYTEST) -n 3 --dist worksteal $(if $(FAST),-q $(QUICK)); tests=$$?; \
+	$(PYTEST) -n 4 --dist worksteal $(if $(FAST),-q $(QUICK)); tests=$$?; \
 	wait $$!; beside=$$?; cat build/beside.log; \
 	echo "tests $$tests, checks $$beside (exit statuses)"; test $$tests = 0 -a $$beside = 0
 

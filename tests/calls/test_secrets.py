@@ -17,6 +17,7 @@ import anyio
 import httpx
 import httpx2
 import pytest
+import respx
 from anyio.abc import ByteStream
 from tests.calls.canary import NEEDLES, PASSWORD, PROXY_PASSWORD, TOKEN, Catch
 from tests.calls.doubts import DRAFT
@@ -422,3 +423,32 @@ async def test_secrets_that_the_service_repeats_in_records_are_neither_returned_
         assert secret.encode() not in kept
     assert all("***" in str(to_dict(record)) for record in records[:-1])
     assert {record.index for record in records[:-1]} == {4}
+
+
+@pytest.mark.virtual_time
+async def test_late_reply_does_not_show_an_earlier_token() -> None:
+    """A reply may be older than the login that replaced its token."""
+    tokens = [f"needle-{number}-of-a-token" for number in range(3)]
+    sent: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request.headers["Authorization"].removeprefix("Bearer "))
+        if len({*sent}) < len(tokens):
+            return httpx.Response(401, json={"Unauthorized": "expired"})
+        return httpx.Response(400, json={"message": f"{tokens[0]} has expired"})
+
+    def login(_: httpx.Request) -> httpx.Response:
+        number = len({*sent})
+        return httpx.Response(200, json={"user": {**USER, "access_token": tokens[number], "expires_on": 10**6}})
+
+    with respx.mock(base_url="https://exchange.example/api") as router:
+        router.post("/login").mock(side_effect=login)
+        router.route().mock(side_effect=answer)
+        async with FreightExchange("https://exchange.example/api", email=EMAIL, password=PASSWORD) as exchange:
+            for _ in tokens:
+                with pytest.raises(FreightExchangeError) as caught:
+                    await exchange.carriers.list()
+                await anyio.sleep(120)
+    assert {*sent} == {*tokens}
+    assert "has expired" in str(caught.value)
+    assert tokens[0] not in f"{caught.value!r}{caught.value}{caught.value.__cause__!r}"
