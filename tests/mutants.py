@@ -30,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -290,6 +291,8 @@ _CALLS: Final = (
     Mutant("secret-in-repr", LEAKED, {"Secret.__repr__": lambda _: lambda self: self._value}, (_SECRETS,)),
     Mutant("secret-cut-before-it-is-masked", LEAKED, {"Redactor.text": lambda _: lambda self, text, size="":
            self.masked(text[:8192])}, (_SECRETS, "calls/test_errors.py")),
+    Mutant("earlier-token-forgotten", LEAKED,
+           {"Redactor.__init__": after(lambda self: setattr(self, "_tokens", deque(maxlen=1)))}, (_SECRETS,)),
     Mutant("secret-kept-in-records", LEAKED, {"Redactor.without_secrets": lambda _: lambda self, value, content: value},
            (_SECRETS,)),
     Mutant("http-libraries-log-secrets", LEAKED, {"_mask_record": returns(True)}, (_SECRETS,)),

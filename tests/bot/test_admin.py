@@ -101,10 +101,6 @@ def test_refusal_is_undone_by_hand(path: Path) -> None:
     assert [made.state for made in file.explain(index + 1).offers] == []
 
 
-async def allowing(request: Any, ctx: Any) -> None:
-    await ctx.offer(amount="1840.50", currency="USD", allow_existing=True)
-
-
 def test_gap_is_acknowledged(path: Path) -> None:
     sandbox = Sandbox()
     run(sandbox, made(path, offer))

@@ -196,10 +196,6 @@ async def updated(change: Callable[[Route], Route], **shown: Any) -> dict[str, A
     return body
 
 
-def as_it_came(route: Route) -> Route:
-    return route
-
-
 @pytest.mark.parametrize(
     ("shown", "changes", "sent"),
     [

@@ -48,10 +48,6 @@ class Rule:
     profile: dict[str, Any] = attrs.field(factory=dict)
 
 
-def _hidden_then_gone(market: Market) -> list[tuple[float, Callable[[], object]]]:
-    return [(40.0, lambda: market.hide(3)), (DAY, lambda: market.withdraw(3))]
-
-
 def _denied_look_ups(market: Market) -> list[tuple[float, Callable[[], object]]]:
     def begin() -> None:
         market.hide(3)

@@ -1,7 +1,4 @@
-"""Faults of bots that schedules of a feed alone do not show, each as a short scenario against the sandbox.
-
-An expected failure is a fault that is known and not mended yet. The mark goes with the fault.
-"""
+"""Faults of bots that schedules of a feed alone do not show, each as a short scenario against the sandbox."""
 
 from __future__ import annotations
 
