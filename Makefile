@@ -59,8 +59,8 @@ check: $(READY)
 # A third of a worker's time is waits for processes and sockets: four workers keep two cores busy. Workers must collect
 # the same tests: some are named by the order of a set.
 PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest
-QUICK := tests/contract/test_document.py tests/calls/test_requests.py tests/calls/test_errors.py tests/calls/test_paging.py \
-	tests/sandbox/test_service.py $(wildcard tests/unit/test_*.py)
+QUICK := tests/contract/test_document.py tests/sandbox/test_service.py tests/test_mutants.py $(wildcard tests/unit/test_*.py) \
+	$(patsubst %,tests/calls/test_%.py,requests errors paging matrix writes secrets)
 
 # What reads or builds the code runs beside the tests; its output follows.
 test: $(READY)

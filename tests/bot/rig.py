@@ -62,10 +62,10 @@ def offering_bot(store: Store | None, called: list[int] | None = None, **options
     return bot
 
 
-def bot_with_client(store: Store | None, exchange: FreightExchange) -> Bot:
-    """Make a bot that offers, with a client of its own."""
+def bot_with_client(store: Store | None, exchange: FreightExchange, handler: Any = None) -> Bot:
+    """Make a bot that offers, or does what its handler does, with a client of its own."""
     bot = Bot(exchange, store=store, start="backfill", interval=timedelta(seconds=INTERVAL), settle=SETTLE)
-    bot.on_new(offers())
+    bot.on_new(handler or offers())
     return bot
 
 

@@ -51,15 +51,14 @@ class TestBlock:
         assert bot.status().state == "stopped"
 
     async def test_drains_when_cancelled(self, sandbox: Sandbox, exchange: FreightExchange, store: MemoryStore) -> None:
-        bot, ended = new_bot(store), list[int]()
-        bot._exchange = exchange
+        ended = list[int]()
 
-        @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
             await ctx.stopping.wait()
             await anyio.sleep(3)
             ended.append(request.index)
 
+        bot = bot_with_client(store, exchange, quote)
         index = sandbox.publish()
         with anyio.move_on_after(60):
             async with bot:

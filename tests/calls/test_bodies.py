@@ -14,7 +14,22 @@ import httpx
 import pytest
 from anyio.abc import ByteStream
 from tests.calls.servers import Answer, Server, meet, respond
-from tests.calls.support import BID, FOUND, LOGGED_IN, ONCE, REQUEST, Kind, Script, perform, reply, scripted, stranger
+from tests.calls.support import (
+    BID,
+    FOUND,
+    LOGGED_IN,
+    ONCE,
+    REQUEST,
+    Kind,
+    Script,
+    arm,
+    client,
+    perform,
+    reply,
+    scripted,
+    stocked,
+    stranger,
+)
 
 from freight_exchange import DecodeError, FreightExchange, FreightExchangeError, OutcomeUnknownError, TransportError
 
@@ -102,6 +117,19 @@ async def test_stream_of_gzip_that_ends_early_is_a_broken_connection() -> None:
             with pytest.raises(TransportError):
                 await perform(exchange, Kind.READ)
         await perform(exchange, Kind.READ)
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("name", ["truncated_length", "truncated_chunks", "half_json"])
+async def test_cut_body_is_a_broken_connection_and_a_whole_one_is_not(name: str) -> None:
+    """The class tells a connection that broke off from a reply that can't be read."""
+    sandbox = stocked()
+    async with client(sandbox, retries=ONCE) as exchange:
+        await exchange.login()
+        arm(sandbox, name, Kind.READ)
+        with pytest.raises(DecodeError if name == "half_json" else TransportError) as caught:
+            await perform(exchange, Kind.READ)
+        assert isinstance(caught.value, DecodeError) == (name == "half_json")
 
 
 async def test_bomb_is_refused_in_bounded_memory() -> None:
