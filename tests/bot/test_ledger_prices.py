@@ -12,7 +12,7 @@ import anyio
 import pytest
 from tests.bot.rig import amounts_on, eventually, sent, strike
 
-from freight_exchange import Bot
+from freight_exchange import Bot, OfferRejectedError
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Profile, Sandbox, inline_store
 
@@ -20,6 +20,8 @@ pytestmark = pytest.mark.virtual_time
 
 INTERVAL = timedelta(seconds=30)
 SETTLE = timedelta(seconds=5)
+NO_CURRENCY = 99
+"""Index of a currency that the exchange refuses."""
 
 
 def requoting(store: Any, quantities: list[int] | None = None) -> Bot:
@@ -72,6 +74,32 @@ async def test_every_update_is_delivered_and_an_echo_comes_to_rest() -> None:
     assert amounts_on(sandbox, index) == ["1000", "2000"]
     # The offer, its echo, the change, and its echo.
     assert quantities == [10, 10, 20, 20]
+
+
+async def test_refused_offer_is_not_repeated_and_other_values_are_sent() -> None:
+    sandbox, calls = Sandbox(), list[int]()
+    bot = Bot(store=MemoryStore(), start="backfill", interval=INTERVAL, settle=SETTLE)
+
+    @bot.on_new(id="quote")
+    @bot.on_updated(id="requote")
+    async def quote(request: Any, ctx: Any) -> None:
+        try:
+            await ctx.offer(amount=100 * request.quantity, currency=NO_CURRENCY)
+        except OfferRejectedError:
+            await ctx.offer(amount=100 * request.quantity, currency="USD")
+        calls.append(request.quantity)
+        if calls.count(request.quantity) == 1:
+            raise RuntimeError("called again")
+
+    index = sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        sandbox.update(index, quantity=20)
+        await trial.idle()
+        assert trial.status.dead == 0
+    assert calls == [10, 10, 20, 20]
+    assert amounts_on(sandbox, index) == ["1000", "2000"]
+    assert sent(sandbox) == 4
 
 
 async def test_update_while_an_offer_is_in_doubt_is_delivered() -> None:

@@ -50,7 +50,7 @@ def _bot(orders: dict[str, Any], at: Callable[[str], None]) -> Bot:
                 await ctx.offer(amount=amount, currency=_NO_CURRENCY)
             except OfferRejectedError as error:
                 if not error.request_closed:
-                    await ctx.offer(amount=amount, currency=_DOLLARS, revision=1)
+                    await ctx.offer(amount=amount, currency=_DOLLARS)
         else:
             try:
                 await ctx.offer(amount=amount, currency=_DOLLARS)

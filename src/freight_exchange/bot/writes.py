@@ -92,10 +92,16 @@ class OfferWrite:
         placed = [one for one in prices if one.state == "confirmed"]
         newest = max(placed, key=lambda one: one.revision, default=None)
         if self.revision is None:
-            own = [one for one in prices if is_bound and one.event == event and one.facts["order"] == "event"][-1:]
+            own = [
+                one
+                for one in prices
+                if is_bound and one.event == event and one.facts["order"] == "event"
+                # Other values than the refused ones are another offer.
+                if one.state != "refused" or load_offer(one).on_wire == self.on_wire
+            ]
         else:
             own = [one for one in prices if one.revision == self.revision]
-        earlier = own[0] if own else None
+        earlier = own[-1] if own else None
         if earlier is not None and earlier.state == "confirmed":
             return Recorded(earlier)
         revision = self.revision if earlier is None else earlier.revision
