@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from tests.support.postgres import PostgresServer, find_programs, running_server
 
-from freight_exchange import Bot, StoreError
+from freight_exchange import Bot, RetryLater, StoreError
 from freight_exchange.bot.admin import BotFile
 from freight_exchange.testing import Sandbox
 
@@ -23,7 +23,8 @@ pytestmark = [
     pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"]),
 ]
 
-LEASE = timedelta(seconds=2)
+SECOND = timedelta(seconds=1)
+LEASE = 2 * SECOND
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +114,78 @@ async def test_another_replica_scans_once_the_scanning_one_stops(database: str) 
         others = [bot for bot in bots if bot is not first]
         await until(lambda: any(bot.status().scans for bot in others))
         await fleet.offers_once([fleet.sandbox.publish() for _ in range(5)])
+
+
+def _dump(database: str, moment: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {moment}")
+        with connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            names = _tables(database)
+            for name in names:
+                connection.execute(f"CREATE TABLE {moment}.{name} AS TABLE freight_exchange.{name}")
+
+
+def _restore(database: str, moment: str) -> None:
+    """Load a dump of all rows, as an operator does who stops no replica."""
+    names = [f"freight_exchange.{name}" for name in _tables(database)]
+    with psycopg.connect(database, autocommit=True) as connection, connection.transaction():
+        connection.execute(f"LOCK TABLE {', '.join(names)} IN ACCESS EXCLUSIVE MODE")
+        for name in names:
+            connection.execute(f"DELETE FROM {name}")
+            dump = name.replace("freight_exchange", moment)
+            connection.execute(f"INSERT INTO {name} OVERRIDING SYSTEM VALUE SELECT * FROM {dump}")
+
+
+def _tables(database: str) -> list[str]:
+    sql = "SELECT tablename FROM pg_tables WHERE schemaname = 'freight_exchange'"
+    return [name for (name,) in execute(database, sql)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", ["before", "between", "after"])
+async def test_database_put_back_under_its_replicas_makes_no_second_offer(database: str, moment: str) -> None:
+    """Those that are left have begun no effect, so they miss none of their own."""
+    sandbox, working = Sandbox(), set[int]({0})
+
+    def requoting(number: int) -> Bot:
+        bot = Bot(store=database, start="backfill", interval=SECOND, settle=SECOND, lease=LEASE)
+
+        @bot.on_new(id="quote")
+        @bot.on_updated(id="requote")
+        async def quote(request: Any, ctx: Any) -> None:
+            if number not in working:
+                raise RetryLater(SECOND)
+            await ctx.offer(amount=100 * request.quantity, currency="USD")
+
+        return bot
+
+    def amounts(index: int) -> list[int]:
+        return [int(record.offer.amount) for record in sandbox.audit_log.offers_on(index)]
+
+    async with AsyncExitStack() as stack:
+        bots = [requoting(number) for number in range(3)]
+        for bot in bots:
+            await stack.enter_async_context(sandbox.running(bot))
+        await until(lambda: all(bot.status().state == "running" for bot in bots))
+        _dump(database, "before")
+        requests = [sandbox.publish() for _ in range(10)]
+        await until(lambda: all(amounts(index) == [1000] for index in requests))
+        await anyio.sleep(1)
+        _dump(database, "between")
+        for index in requests:
+            sandbox.update(index, quantity=20)
+        await until(lambda: all(amounts(index) == [1000, 2000] for index in requests))
+        await anyio.sleep(1)
+        _dump(database, "after")
+        bots[0].stop()
+        await until(lambda: bots[0].status().state == "stopped")
+        _restore(database, moment)
+        working |= {1, 2}
+        new = sandbox.publish()
+        await until(lambda: amounts(new), 90)
+        await anyio.sleep(3)
+        assert {index: amounts(index) for index in requests} == {index: [1000, 2000] for index in requests}
 
 
 async def test_lost_connections_cost_no_reading_of_the_bids(database: str, caplog: pytest.LogCaptureFixture) -> None:

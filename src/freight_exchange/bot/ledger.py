@@ -368,7 +368,7 @@ class Ledger:
 
         def begin(db: Database) -> tuple[Effect, int]:
             binding, me = self._store.binding, self._store.me
-            writes = fleet.note_write(db, me, self._store.writes)
+            writes = fleet.note_write(db, me, self._store.writes, self._store.stamp[0])
             if by is not None and not effects.is_claimed(db, by.event_id, by.handler, me):
                 raise FencedError(f"{write} was not sent: this replica no longer has its delivery")
             effects.lock_subject(db, binding, write.request)

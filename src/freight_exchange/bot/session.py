@@ -243,7 +243,7 @@ class Session:
         while True:
             await anyio.sleep(period)
             if store.is_shared:
-                await store.run(fleet.beat, store.me)
+                await store.run(fleet.beat, store.me, store.stamp[0])
             adopted, commands = await store.run(
                 lambda db: (fleet.adopt(db, store.me), work.commands(db, store.binding))
             )

@@ -81,6 +81,9 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "LOCK": ("", "FOR UPDATE"),
     "SKIP": ("", "FOR UPDATE SKIP LOCKED"),
     "ONCE": ("", "OFFSET 0"),
+    # Of a row that nothing changes: whoever puts a dump back inserts it again. The second changes with the server.
+    "STAMP": ("''", "(SELECT tableoid || ' ' || xmin FROM meta WHERE key = 'schema_version')"),
+    "STARTED": ("''", "pg_postmaster_start_time()::text"),
     "QUEUE": ("", "WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,"
               " autovacuum_vacuum_cost_delay = 0)"),
 }  # fmt: skip
@@ -302,6 +305,7 @@ class Store:
         place: Description for messages, without a password.
         me: The id of this replica, 63 random bits; 0 until `join`.
         writes: How many effects this replica has begun, as its last committed `fleet.note_write` returned.
+        stamp: What a database that was put back or restarted does not have in common with the one that was joined.
         binding: The row of the binding; 0 until `join`.
         feeds: The rows of its feeds by name: `requests`, `offers`, `selected`; empty until `join`.
         clock: The store's clock, while it is open.
@@ -327,6 +331,7 @@ class Store:
         self._waiters: dict[str, anyio.Event] = {}
         self.place: Final = self.database.place
         self.me = self.writes = self.binding = 0
+        self.stamp: tuple[str, str] = ("", "")
         self.feeds: Mapping[str, int] = {}
 
     def __repr__(self) -> str:
@@ -362,11 +367,17 @@ class Store:
         """
         async with self._opening:
             joined = await self.run(
-                fleet.join, binding, fleet.describe_process(), lease, before=self.me, writes=self.writes
+                fleet.join,
+                binding,
+                fleet.describe_process(),
+                lease,
+                before=self.me,
+                writes=self.writes,
+                stamp=self.stamp,
             )
             if joined.me != self.me:
                 self.me, self.writes = joined.me, 0
-            self.binding, self.feeds = joined.binding, joined.feeds
+            self.binding, self.feeds, self.stamp = joined.binding, joined.feeds, joined.stamp
         return joined
 
     async def leave(self) -> None:

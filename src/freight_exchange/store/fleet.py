@@ -80,8 +80,10 @@ class Joined:
     """A replica's place: its id, the row of its binding, and the rows of the binding's feeds by name.
 
     Attributes:
+        stamp: As `Store.stamp`.
         is_alone: No other replica lives.
-        is_restored: The database lacks commits of this process: an earlier copy was put back.
+        is_restarted: The server is another one than this process has joined before: it may lack commits of others.
+        is_restored: The database lacks commits of this process, or was put back under it.
     """
 
     me: int
@@ -89,11 +91,13 @@ class Joined:
     feeds: Mapping[str, int]
     is_alone: bool
     is_restored: bool
+    is_restarted: bool = False
+    stamp: tuple[str, str] = ("", "")
 
     @property
     def must_read(self) -> bool:
         """`True` if the ledger may lack offers: the account's bids must be read before anything is offered."""
-        return self.is_alone or self.is_restored
+        return self.is_alone or self.is_restored or self.is_restarted
 
 
 @attrs.frozen(kw_only=True)
@@ -113,14 +117,23 @@ class Adopted:
     orphans: tuple[int, ...] = ()
 
 
-def join(db: Database, binding: Binding, holder: str, lease: float, *, before: int = 0, writes: int = 0) -> Joined:
+def join(
+    db: Database,
+    binding: Binding,
+    holder: str,
+    lease: float,
+    *,
+    before: int = 0,
+    writes: int = 0,
+    stamp: tuple[str, str] = ("", ""),
+) -> Joined:
     """Insert this replica under a new id, and its binding with its feeds if they are new.
 
     Args:
         holder: Description of this process.
         lease: Seconds until other replicas may adopt its work.
         before: The id that this process had before, or 0. If that replica lives, it is the result.
-        writes: How many effects it had begun.
+        writes, stamp: How many effects it had begun, and the stamp of the database that it had joined.
 
     Raises:
         StoreError: The file belongs to another service, account or name; or a living replica of the same bot uses
@@ -130,7 +143,8 @@ def join(db: Database, binding: Binding, holder: str, lease: float, *, before: i
     db.run("SELECT value FROM meta WHERE key = 'schema_version' {LOCK}")
     is_file = db.dialect == "sqlite"
     old = db.run("SELECT binding, lease_until, writes FROM replica WHERE id = :before", before=before).fetchone()
-    is_restored = before != 0 and (old is None or old[2] < writes)
+    found = db.run("SELECT {STAMP}, {STARTED}").fetchone()
+    is_restored = before != 0 and (old is None or old[2] < writes or found[0] != stamp[0])
     is_mine = old is not None and old[1] > 0 and not is_restored
     if is_file and not is_mine:
         # The lock of the file proves that no other process lives.
@@ -156,17 +170,26 @@ def join(db: Database, binding: Binding, holder: str, lease: float, *, before: i
             VALUES (:me, :binding, :holder, :joined, :lease, {NOW} + :lease)"""
         db.run(sql, me=me, binding=row, holder=holder, joined=db.now, lease=lease)
     feeds = dict(db.run("SELECT name, id FROM feed WHERE binding = :binding", binding=row).fetchall())
-    return Joined(me=me, binding=row, feeds=feeds, is_alone=is_alone, is_restored=is_restored)
+    return Joined(
+        me=me,
+        binding=row,
+        feeds=feeds,
+        is_alone=is_alone,
+        is_restored=is_restored,
+        is_restarted=before != 0 and found[1] != stamp[1],
+        stamp=found,
+    )
 
 
-def beat(db: Database, me: int) -> None:
-    """Renew the lease of this replica.
+def beat(db: Database, me: int, stamp: str = "") -> None:
+    """Renew the lease of this replica; an empty `stamp` is not checked.
 
     Raises:
-        FencedError: Another replica has ended it: join again.
+        FencedError: Another replica has ended it, or the database was put back: join again.
     """
-    sql = "UPDATE replica SET lease_until = {NOW} + lease WHERE id = :me AND lease_until > 0"
-    if not db.run(sql, me=me).rowcount:
+    sql = """UPDATE replica SET lease_until = {NOW} + lease
+        WHERE id = :me AND lease_until > 0 AND :stamp IN ('', {STAMP})"""
+    if not db.run(sql, me=me, stamp=stamp).rowcount:
         raise _fenced(db, me)
 
 
@@ -229,18 +252,19 @@ def leave(db: Database, me: int) -> None:
     db.run("UPDATE delivery SET state = 'ready', owner = NULL WHERE state = 'claimed' AND owner = :me", me=me)
 
 
-def note_write(db: Database, me: int, mine: int) -> int:
+def note_write(db: Database, me: int, mine: int, stamp: str = "") -> int:
     """Count an effect that this transaction begins, and lock the replica's row until the commit.
 
-    `mine` is the count that its last commit returned. Keep the new one in `Store.writes` after the commit.
+    `mine` is the count that its last commit returned. Keep the new one in `Store.writes` after the commit. The `stamp`
+    is that of a database that was not put back; an empty one is not checked.
 
     Raises:
         FencedError: This replica does not live: join again.
         RestoredError: The database lacks commits of this replica. A larger count is its own COMMIT without a reply.
     """
     sql = """UPDATE replica SET writes = writes + 1
-        WHERE id = :me AND lease_until > {NOW} AND writes >= :mine RETURNING writes"""
-    noted = db.run(sql, me=me, mine=mine).fetchone()
+        WHERE id = :me AND lease_until > {NOW} AND writes >= :mine AND :stamp IN ('', {STAMP}) RETURNING writes"""
+    noted = db.run(sql, me=me, mine=mine, stamp=stamp).fetchone()
     if noted is None:
         raise _fenced(db, me, mine)
     return int(noted[0])
