@@ -5,14 +5,14 @@ An item is compared with its last state only. A change that is undone later make
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
 from freight_exchange import wire
-from freight_exchange.feed.events import dump_event
-from freight_exchange.feed.sources import hash_of, unreadable_event
+from freight_exchange.feed.events import StoredEvent, Unreadable, dump_event
+from freight_exchange.feed.sources import hash_of
 from freight_exchange.store.feeds import Item, NewEvent
 
 if TYPE_CHECKING:
@@ -45,24 +45,15 @@ class View:
     tells_baseline: bool
 
 
-@attrs.frozen
-class Decision:
-    """Items to write, items that only were seen again, and events to add."""
-
-    changed: Sequence[Item]
-    seen: Sequence[Item]
-    events: Sequence[NewEvent]
-
-
 def decide(
     db: Database,
     source: Source,
-    sightings: Sequence[Sighting],
+    sightings: Iterable[Sighting],
     unreadable: Sequence[DecodeError],
     known: Mapping[str, Item],
     view: View,
-) -> Decision:
-    """Compare a page with the known items."""
+) -> tuple[list[Item], list[Item], list[NewEvent]]:
+    """Compare a page with the known items; return items to write, items that only were seen again, and events."""
     changed: list[Item] = []
     seen: list[Item] = []
     events: list[NewEvent] = []
@@ -84,17 +75,16 @@ def decide(
             event = source.event(db, kind, record, previous, view.between, returned=returned)
         version = (0 if before is None else before.version) + (event is not None)
         if event is not None:
-            events.append(NewEvent(f"{one.key}:{version}", one.subject, event.kind, dump_event(event)))
+            events.append(new_event(f"{one.key}:{version}", one.subject, event))
         first_seen = view.at if before is None else before.first_seen
         changed.append(Item(one.key, one.subject, one.digest, record, version, first_seen, view.at, since))
     for error in unreadable:
-        key = key_of_unreadable(error)
-        index = wire.index_of_raw(error.raw)
+        key, index = key_of_unreadable(error), wire.index_of_raw(error.raw)
         if key not in known:
-            told = unreadable_event(error, view.between[1])
-            events.append(NewEvent(key, index, told.kind, dump_event(told)))
+            told = Unreadable(index=index, raw=error.raw, error=str(error), observed=view.between[1])
+            events.append(new_event(key, index, told))
             changed.append(Item(key, index, b"?", None, 1, view.at, view.at, NEVER))
-    return Decision(changed, seen, events)
+    return changed, seen, events
 
 
 def _kind(before: Item | None, now: Sighting, view: View) -> Kind | None:
@@ -105,7 +95,7 @@ def _kind(before: Item | None, now: Sighting, view: View) -> Kind | None:
 
 def decide_gone(
     db: Database, source: Source, items: Sequence[Item], expected: set[str], at: float, between: Between
-) -> Decision:
+) -> tuple[list[Item], list[NewEvent]]:
     """Decide about the items of a request that a look-up denies; some of them were expected."""
     changed: list[Item] = []
     events: list[NewEvent] = []
@@ -117,8 +107,12 @@ def decide_gone(
         assert event is not None
         gone = item._replace(digest=b"", version=item.version + 1, last_seen=at)
         changed.append(gone)
-        events.append(NewEvent(f"{gone.key}:{gone.version}", gone.subject, event.kind, dump_event(event)))
-    return Decision(changed, (), events)
+        events.append(new_event(f"{gone.key}:{gone.version}", gone.subject, event))
+    return changed, events
+
+
+def new_event(key: str, subject: int | None, event: StoredEvent) -> NewEvent:
+    return NewEvent(key, subject, event.kind, dump_event(event))
 
 
 def key_of_unreadable(error: DecodeError) -> str:

@@ -32,7 +32,8 @@ from freight_exchange.feed.events import (
     acknowledgeable,
     load_event,
 )
-from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
+from freight_exchange.feed.options import WatchOptions
+from freight_exchange.feed.pace import Reports
 from freight_exchange.feed.poller import ClientParts, Poller
 from freight_exchange.feed.sources import Source
 from freight_exchange.feed.status import (
@@ -42,7 +43,6 @@ from freight_exchange.feed.status import (
     explain_offer,
     explain_request,
 )
-from freight_exchange.hooks import Degraded, Recovered
 from freight_exchange.store import database, feeds, fleet
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ _BINDING: Final = "feeds"
 class EventStream(Generic[EventT]):
     """Base of feeds: events from a store, under a lease. When there are none left, a scan looks for more."""
 
-    def __init__(self, source: Source, client: ClientParts, options: WatchOptions | WatchOffersOptions) -> None:
+    def __init__(self, source: Source, client: ClientParts, options: WatchOptions) -> None:
         self._source = source
         self._client = client
         self._options = options
@@ -94,7 +94,6 @@ class EventStream(Generic[EventT]):
         self._is_open = True
         try:
             await self._poller.enter(epoch)
-            await self._poller.prime()
             self._gaps: dict[int, Gap] = {}
             self._note(await self._store.run(feeds.gaps, self._feed))
             await self._load()
@@ -110,26 +109,21 @@ class EventStream(Generic[EventT]):
 
     async def _account(self) -> str:
         """Return the email of the feed's account. While the credentials cannot be read, retry with backoff."""
-        client, began, pause = self._client, anyio.current_time(), 0.5
+        client, pause = self._client, 1.0
+        reports = Reports(client.hooks, name=self._options.name, url=client.base_url)
         while True:
             try:
                 with anyio.move_on_after(client.account_timeout):
                     account = await client.account()
-                    if pause > 0.5:
-                        await client.hooks.emit(Recovered(feed=self._options.name, after=anyio.current_time() - began))
+                    await reports.send_recovery()
                     return account.strip().casefold()
                 raise DeadlineExceededError(f"no credentials were given within {client.account_timeout:g} s")
             except READ_ERRORS as error:
                 if not is_transient(error):
                     raise
-                if pause == 0.5:
-                    _logger.warning(
-                        "the feed %r has no credentials for %s: %s; retrying",
-                        self._options.name, client.base_url, error,
-                    )  # fmt: skip
-                    await client.hooks.emit(Degraded(feed=self._options.name, error=error))
-            pause = min(_LONGEST_BACKOFF, 2 * pause)
+                await reports.send_error(error, pause)
             await anyio.sleep(pause)
+            pause = min(_LONGEST_BACKOFF, 2 * pause)
 
     async def _take(self, account: str) -> int:
         """Open the store, take the lease, and return its epoch; with `standby`, wait while another process has it."""
@@ -305,8 +299,6 @@ class Feed(EventStream[Event]):
     Transient errors never end a feed: `status()` and the hooks report them. A rejected login ends it.
     """
 
-    _options: WatchOptions
-
     def _is_wanted(self, event: Any) -> bool:
         where = self._options.where
         return where is None or not isinstance(event, RequestEvent) or where.matches(event.request)
@@ -321,15 +313,10 @@ class Feed(EventStream[Event]):
         """Return the status of the feed."""
         poller = self._entered()
         return FeedStatus(
-            state=poller.phase,
-            cover_age=poller.cover_age,
-            last_success=poller.last_success,
             window=timedelta(seconds=poller.window),
-            pages=poller.pages,
             allowance=self._options.allowance,
-            unacknowledged=poller.open_events,
             gaps=tuple(self._gaps.values()),
-            retry_in=timedelta(seconds=poller.pace.quiet_for),
+            **poller.status(poller.open_events),
         )
 
     async def explain(self, index: int) -> Explanation:
@@ -364,8 +351,6 @@ class OfferFeed(EventStream[OfferFeedEvent]):
     shows what the scan has listed. If a scan lacks many known offers, none counts as gone for an hour.
     """
 
-    _options: WatchOffersOptions
-
     def _is_wanted(self, event: Any) -> bool:
         where = self._options.where
         return where is None or not isinstance(event, OfferEvent) or where.matches(event.offer, event.listing)
@@ -373,16 +358,8 @@ class OfferFeed(EventStream[OfferFeedEvent]):
     def status(self) -> OfferFeedStatus:
         """Return the status of the feed."""
         poller = self._entered()
-        return OfferFeedStatus(
-            state=poller.phase,
-            cover_age=poller.cover_age,
-            last_success=poller.last_success,
-            pages=poller.pages,
-            requests=poller.subjects,
-            offers=poller.items,
-            unacknowledged=poller.open_events,
-            retry_in=timedelta(seconds=poller.pace.quiet_for),
-        )
+        common = poller.status(poller.open_events)
+        return OfferFeedStatus(requests=poller.subjects, offers=poller.items, **common)
 
     async def explain(self, request: int, offer: int) -> Explanation:
         """Explain why an offer was delivered or not; `Explanation.index` is that of its request.

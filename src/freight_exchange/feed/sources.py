@@ -24,7 +24,6 @@ from freight_exchange.feed.events import (
     OfferEvent,
     RequestEvent,
     StoredEvent,
-    Unreadable,
     load_record,
 )
 from freight_exchange.feed.state import WIDEST, Tier
@@ -140,12 +139,8 @@ class Source:
         """Yield the items of a record."""
         raise NotImplementedError
 
-    def selected(self, record: Any) -> str | None:
-        """Return the key of the only item of the record's request that is listed from now on, if it shows one."""
-        return None
-
-    def leaves_only(self, items: Sequence[Item]) -> set[str]:
-        """Return the keys of those among the vanished items of a request that were still expected."""
+    def expected(self, items: Sequence[Item]) -> set[str]:
+        """Return the keys of those among the known items of a request whose absence is news."""
         return {item.key for item in items}
 
     def event(
@@ -248,16 +243,11 @@ class Offers(Source):
                     lambda number=offer.id: self._dump(json.dumps({"offer": number, "listing": to_dict(record)})),  # type: ignore[misc]
                 )
 
-    def selected(self, record: Listing) -> str | None:
-        return None if record.selected is None else f"{record.index}:{record.selected.id}"
-
-    def leaves_only(self, items: Sequence[Item]) -> set[str]:
+    def expected(self, items: Sequence[Item]) -> set[str]:
         """After a selection the service may list the selected offer alone; so only that one can vanish."""
-        expected = {item.key for item in items}
-        for item in items:
-            if item.record is not None and _answer(*load_offer(item.record)) == "approved":
-                return {item.key}
-        return expected
+        living = {item.key: item.record for item in items if item.digest and item.record is not None}
+        selected = {key for key, record in living.items() if _answer(*load_offer(record)) == "approved"}
+        return selected or {*living}
 
     def event(
         self, db: Database, kind: Kind, now: bytes, before: bytes | None, between: Between, *, returned: bool
@@ -338,11 +328,6 @@ class SelectedBids(Source):
 def hash_of(raw: object) -> str:
     """Return a short hash of a row that cannot be read."""
     return _digest(json.dumps(raw, sort_keys=True, default=str)).hex()
-
-
-def unreadable_event(error: DecodeError, observed: datetime) -> Unreadable:
-    """Return the event of a row that cannot be read."""
-    return Unreadable(index=wire.index_of_raw(error.raw), raw=error.raw, error=str(error), observed=observed)
 
 
 def _digest(values: object) -> bytes:

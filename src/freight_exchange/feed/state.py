@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, Literal
 
 import attrs
@@ -200,16 +201,13 @@ class Passes:
     is_cut = False
 
     def __init__(self, safe: int, largest: int, *, past_end: int, most: int = MOST_PASSES) -> None:
-        self._safe, self._largest, self._past_end, self._most = safe, largest, past_end, most
+        self._begin = partial(Pass, largest, safe=safe, past_end=past_end)
+        self._safe, self._most = safe, most
         self._up = self._begin()
         self._walk: Pass | Down = self._up
         self._rows: set[Hashable] = set()
         self._news = self._passes = 0
-        self._refused = (-1, 0)
         self.ended = False
-
-    def _begin(self) -> Pass:
-        return Pass(self._largest, safe=self._safe, past_end=self._past_end)
 
     @property
     def number(self) -> int:
@@ -241,15 +239,10 @@ class Passes:
 
     def refuse(self, status: int | None) -> bool:
         """Process a refusal in place of the page; return `False` if it is an error."""
-        at = self.number, self.size
-        if self._most == 1 and status in REFUSALS and self.number > 0 and at != self._refused:
-            # No second pass will notice a refusal that was an outage: the page is requested again.
-            self._refused = at
-            return True
-        if self._walk.refuse(status) is None:
-            return False
-        self._turn()
-        return True
+        is_end = self._walk.refuse(status) is not None
+        if is_end:
+            self._turn()
+        return is_end
 
     def _turn(self) -> None:
         if not self._walk.ended:

@@ -128,6 +128,12 @@ def items(db: Database, feed: int, keys: Sequence[str]) -> dict[str, Item]:
     return {row[0]: _item(row) for row in rows}
 
 
+def items_of(db: Database, feed: int, subject: int) -> list[Item]:
+    """Return the items of a request."""
+    sql = f"SELECT {_COLUMNS} FROM item WHERE feed = :feed AND subject = :subject"
+    return [*map(_item, db.run(sql, feed=feed, subject=subject))]
+
+
 def live_items(db: Database, feed: int, updated_after: float) -> list[Item]:
     """Return the items, without their records, that were last updated after a time and are not told as gone."""
     columns = _COLUMNS.replace("record", "NULL")
@@ -190,19 +196,18 @@ def acknowledge(db: Database, feed: int, ids: Sequence[int]) -> int:
     return count_open(db, feed)
 
 
-def prune(db: Database, feed: int, *, items_before: float, retention: float, acked_only: bool) -> bool:
+def prune(db: Database, feed: int, *, items_before: float, retention: float) -> bool:
     """Delete a part of the old events and records, and return whether more are due. The feed is held.
 
     Args:
         items_before: Items that were last seen before this time lose their record, and keep their digest.
-        retention: Age of events in seconds. Those with an open delivery stay.
-        acked_only: Whether unacknowledged events stay too: a reader still has to get them.
+        retention: Age of events in seconds. Those that are not acknowledged, or have an open delivery, stay.
     """
     sql = """UPDATE item SET record = NULL WHERE feed = :feed AND key IN (SELECT key FROM item
         WHERE feed = :feed AND record IS NOT NULL AND last_seen < :before LIMIT :limit)"""
     records = db.run(sql, feed=feed, before=items_before, limit=_PRUNED_AT_A_TIME).rowcount
-    sql = f"""DELETE FROM event WHERE id IN (SELECT id FROM event
-        WHERE feed = :feed AND at < :before {"AND acked" if acked_only else ""}
+    sql = """DELETE FROM event WHERE id IN (SELECT id FROM event
+        WHERE feed = :feed AND at < :before AND acked
             AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.event = event.id AND state <> 'done')
         ORDER BY id LIMIT :limit) RETURNING id, at"""
     events = db.run(sql, feed=feed, before=db.now - retention, limit=_PRUNED_AT_A_TIME).fetchall()
@@ -225,6 +230,5 @@ def last_pruned(db: Database, feed: int) -> tuple[int, float]:
 
 def history(db: Database, feed: int, subject: int) -> tuple[dict[str, Item], list[EventRow]]:
     """Return the items of a request by their keys, and its events that the store still has, oldest first."""
-    where = "feed = :feed AND subject = :subject"
-    found = db.run(f"SELECT {_COLUMNS} FROM item WHERE {where}", feed=feed, subject=subject)
-    return {row[0]: _item(row) for row in found}, select_events(db, where, limit=10_000, feed=feed, subject=subject)
+    events = select_events(db, "feed = :feed AND subject = :subject", limit=10_000, feed=feed, subject=subject)
+    return {item.key: item for item in items_of(db, feed, subject)}, events
