@@ -117,6 +117,9 @@ class Database:
         listed = json.dumps([*items]) if self.dialect == "sqlite" else [*items]
         return self.run(sql, **{name: listed}, **values).fetchall()  # type: ignore[no-any-return]
 
+    def unlimited(self) -> None:
+        """Let this transaction take its time, for administration."""
+
     def wake(self, name: str) -> None:
         """Wake the tasks of this process that wait for a name, once this transaction is committed."""
         self.wakes.add(name)
@@ -213,9 +216,6 @@ class SQLite(Database):
             lock.release()
         return lock is None
 
-    def unlimited(self) -> None:
-        """Let this transaction take its time, for administration."""
-
     def start_time(self) -> float:
         """Return the wall clock's time, or the largest time in the file if the wall clock was set back."""
         (largest,) = self.run(
@@ -223,12 +223,6 @@ class SQLite(Database):
             " UNION ALL SELECT max(last_seen) FROM item UNION ALL SELECT max(joined) FROM replica)"
         ).fetchone()
         return max(clock.wall_time(), largest or 0.0)
-
-    def continue_numbers(self, largest: Mapping[str, int]) -> None:
-        """Number the next rows of tables above these numbers."""
-        for table, number in largest.items():
-            self.run("DELETE FROM sqlite_sequence WHERE name = :name", name=table)
-            self.run("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq)", name=table, seq=number)
 
     def _open(self) -> None:
         if self.path != _MEMORY:

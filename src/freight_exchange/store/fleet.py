@@ -137,7 +137,7 @@ def join(db: Database, binding: Binding, holder: str, lease: float, *, before: i
         db.run("UPDATE replica SET lease_until = 0")
         db.run("UPDATE feed SET lease_until = 0")
     row = _bind(db, binding)
-    moved = db.run("SELECT value FROM meta WHERE key = :key", key=f"moved {row}").fetchone()
+    moved = db.run("SELECT value FROM meta WHERE key = 'moved'").fetchone()
     if moved:
         raise StoreError(f"{db.place} was moved into {moved[0]}: start the bot with that one")
     if old is not None and is_mine and old[0] != row:

@@ -148,13 +148,6 @@ class Postgres(Database):
         with self.transaction():
             return float(self.run("SELECT {NOW}").fetchone()[0])  # type: ignore[index]
 
-    def continue_numbers(self, largest: Mapping[str, int]) -> None:
-        for table, number in largest.items():
-            self.run(
-                f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), greatest(:number, 1), :number > 0)",
-                number=number,
-            )
-
     def unlimited(self) -> None:
         names = ["statement_timeout", "idle_in_transaction_session_timeout"]
         names += ["transaction_timeout"] if self._begin != _BEGIN else []
