@@ -49,7 +49,6 @@ FIELDS: Final = tuple(field.name for field in attrs.fields(RateRequest) if field
 _OFFER_FIELDS: Final = ("amount", "currency", "status", "terms", "rates")
 _HOUR: Final = 3600.0
 _READINGS_WITHOUT_CONTACT: Final = 3
-_SHORTEST_SECRET: Final = 16
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 _values = attrgetter(*FIELDS)
 
@@ -128,13 +127,6 @@ class Source:
         """Return the errors of a page that hide an item."""
         return [*page.broken]
 
-    def _dump(self, text: str) -> bytes:
-        # A service may repeat the caller's token in any text. Shorter secrets may be parts of other words.
-        for secret in self._service.connection.redactor._forms():
-            if len(secret) >= _SHORTEST_SECRET and secret in text:
-                text = text.replace(secret, "***")
-        return text.encode()
-
     def sightings(self, record: Any) -> Iterable[Sighting]:
         """Yield the items of a record."""
         raise NotImplementedError
@@ -180,7 +172,7 @@ class Requests(Source):
 
     def sightings(self, record: RateRequest) -> Iterable[Sighting]:
         digest = _digest([value if value.__class__ in _PLAIN else _canonical(value) for value in _values(record)])
-        yield Sighting(str(record.index), record.index, digest, lambda: self._dump(to_json(record)))
+        yield Sighting(str(record.index), record.index, digest, lambda: to_json(record).encode())
 
     def event(
         self, db: Database, kind: Kind, now: bytes, before: bytes | None, between: Between, *, returned: bool
@@ -240,7 +232,7 @@ class Offers(Source):
                     f"{record.index}:{offer.id}",
                     record.index,
                     _digest([*values, _answer(offer, record)]),
-                    lambda number=offer.id: self._dump(json.dumps({"offer": number, "listing": to_dict(record)})),  # type: ignore[misc]
+                    lambda number=offer.id: json.dumps({"offer": number, "listing": to_dict(record)}).encode(),  # type: ignore[misc]
                 )
 
     def expected(self, items: Sequence[Item]) -> set[str]:
@@ -307,7 +299,7 @@ class SelectedBids(Source):
             self._without_contact[record.index] += 1
             if self._without_contact[record.index] < _READINGS_WITHOUT_CONTACT:
                 return
-        yield Sighting(str(record.index), record.index, b"selected", lambda: self._dump(to_json(record)))
+        yield Sighting(str(record.index), record.index, b"selected", lambda: to_json(record).encode())
 
     def event(
         self, db: Database, kind: Kind, now: bytes, before: bytes | None, between: Between, *, returned: bool

@@ -63,6 +63,8 @@ _FOREVER: Final = 1e11
 """Lease of the only replica of a file, whose lock excludes others, so that a machine may sleep for a week."""
 _KEPT: Final = 30 * 86_400.0
 """Seconds for which the row of a replica is kept. One that wakes later takes the database for a restored one."""
+
+
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 

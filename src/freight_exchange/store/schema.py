@@ -98,10 +98,7 @@ def find_version(db: Database, tables: frozenset[str]) -> int:
         row = db.run("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
         version = int(row[0]) if row else 0
     elif tables:
-        what = "an unreleased version" if {"feed", "event", "effect"} <= tables else "another program"
-        raise StoreError(
-            f"{db.place} was made by {what}, and is no store of this version: give an empty or another one"
-        )
+        raise StoreError(f"{db.place} has other tables, and is no store of this version: give an empty or another one")
     if version > VERSION:
         raise StoreError(
             f"{db.place} was written by a newer version of this package (schema {version}, this one knows up to"

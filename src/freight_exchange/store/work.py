@@ -50,13 +50,10 @@ class NewDelivery(NamedTuple):
     events: Sequence[tuple[int, int | None]]
 
 
-@attrs.frozen
-class Claimed:
+class Claimed(NamedTuple):
     """Delivery that this replica has claimed. The attempt is counted already.
 
-    Attributes:
-        stored: Its event.
-        later: Events of the same request that wait behind it for the same handler.
+    `stored` is its event; `later` are events of the same request that wait behind it for the same handler.
     """
 
     event: int
@@ -68,8 +65,7 @@ class Claimed:
     later: Sequence[EventRow] = ()
 
 
-@attrs.frozen(kw_only=True)
-class Result:
+class Result(NamedTuple):
     """Result of an attempt.
 
     Attributes:
@@ -94,8 +90,6 @@ class Overdue:
 
 
 class Command(NamedTuple):
-    """Request of a person, for the bot that runs."""
-
     id: int
     name: str
     arguments: Mapping[str, Any]
@@ -114,10 +108,10 @@ def introduce(db: Database, binding: int, handlers: Sequence[tuple[str, int, boo
     """
     is_first_run = db.run("SELECT 1 FROM handler WHERE binding = :binding", binding=binding).fetchone() is None
     for name, feed, from_start in handlers:
-        newest = db.run("SELECT coalesce(max(id), 0) FROM event WHERE feed = :feed", feed=feed).fetchone()[0]
+        (newest,) = db.run("SELECT coalesce(max(id), 0) FROM event WHERE feed = :feed", feed=feed).fetchone()
         last = max(newest, feeds.last_pruned(db, feed)[0])
         sql = """INSERT INTO handler (binding, name, feed, cursor, at) VALUES (:binding, :name, :feed, :cursor, :at)
-            ON CONFLICT (binding, name, feed) DO NOTHING"""
+            ON CONFLICT DO NOTHING"""
         db.run(sql, binding=binding, name=name, feed=feed, cursor=-1 - last if from_start else last, at=db.now)
         if feed == selected and not is_first_run:
             sql = """INSERT INTO meta (key, value) SELECT :key, '' WHERE EXISTS
@@ -382,7 +376,6 @@ def acknowledge(db: Database, events: Sequence[int]) -> int:
 
 
 def ask_command(db: Database, binding: int, name: str, arguments: Mapping[str, Any]) -> int:
-    """Ask the bot to carry out a command, and return its number."""
     sql = """INSERT INTO command (binding, name, arguments, state, at)
         VALUES (:binding, :name, :arguments, 'waiting', :at) RETURNING id"""
     return int(db.run(sql, binding=binding, name=name, arguments=json.dumps(arguments), at=db.now).fetchone()[0])
@@ -397,7 +390,6 @@ def commands(db: Database, binding: int) -> list[Command]:
 
 
 def answer_command(db: Database, id: int, result: Mapping[str, Any]) -> None:
-    """Record the result of a command."""
     db.run("UPDATE command SET state = 'done', result = :result WHERE id = :id", id=id, result=json.dumps(result))
 
 
