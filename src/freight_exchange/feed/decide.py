@@ -32,7 +32,6 @@ class View:
         at: When it was requested, on the feed's clock.
         since: Start of the scan's window.
         recent: Start of the time in which an item that is new to the feed, or differs, was updated.
-        between: Earliest and latest time of a change.
         unseen: Finding about items that were never seen; `None` to make no events of them.
         tells_baseline: Whether items that the first scan has read silently make events.
     """

@@ -511,7 +511,7 @@ class Poller:
     async def _report_end(self, scan: Scan, *, is_complete: bool, error: FreightExchangeError | None = None) -> None:
         elapsed = anyio.current_time() - scan.started
         ends: dict[str, Any] = {"pages": scan.pages, "rows": scan.rows, "events": scan.events, "elapsed": elapsed}
-        await self._reports.send(ScanRecord(**self._facts(scan), **ends, error=error, complete=is_complete))
+        await self._client.hooks.emit(ScanRecord(**self._facts(scan), **ends, error=error, complete=is_complete))
 
     async def _report_progress(self, scan: Scan) -> None:
         now, count = anyio.current_time(), len(scan.seen)
@@ -522,7 +522,7 @@ class Poller:
                 self._options.name, scan.window, scan.pages, count,
             )  # fmt: skip
         ends: dict[str, Any] = {"pages": scan.pages, "requests": count, "elapsed": now - scan.started}
-        await self._reports.send(ScanProgress(**self._facts(scan), **ends, first=not self.state.is_primed))
+        await self._client.hooks.emit(ScanProgress(**self._facts(scan), **ends, first=not self.state.is_primed))
 
     async def _prune(self) -> None:
         now, retention = self.state.at(self._clock.read()), self._options.retention.total_seconds()

@@ -69,8 +69,7 @@ class Source:
     Attributes:
         name: Name of the feed in the store of a bot.
         safe: Rows of a page that no service cuts.
-        windowed: Whether the listing has a window. If not, each scan reads all of it, and one pass is enough: what it
-            skips, the next one finds.
+        windowed: Whether the listing has a window. If not, each scan reads all of it, in one pass.
         tells_absence: Whether an item that is not listed any more makes an event.
         ladder: The deep tiers, the deepest first.
     """
@@ -116,7 +115,6 @@ class Source:
         return self.merged(records)
 
     def row_key(self, record: Any) -> Hashable:
-        """Return what identifies a row of the listing."""
         return int(record.index)
 
     def merged(self, records: Sequence[Any]) -> Sequence[Any]:
@@ -128,7 +126,6 @@ class Source:
         return [*page.broken]
 
     def sightings(self, record: Any) -> Iterable[Sighting]:
-        """Yield the items of a record."""
         raise NotImplementedError
 
     def expected(self, items: Sequence[Item]) -> set[str]:
@@ -138,14 +135,7 @@ class Source:
     def event(
         self, db: Database, kind: Kind, now: bytes, before: bytes | None, between: Between, *, returned: bool
     ) -> StoredEvent | None:
-        """Return the event of a change, if it makes one.
-
-        Args:
-            db: The database, to complete the record.
-            now: The record; for `gone`, as it was last seen.
-            before: The record before, if the store still has it.
-            returned: Whether the item was reported as gone.
-        """
+        """Return the event of a change, if it makes one. `returned` says that the item was reported as gone."""
         raise NotImplementedError
 
 
@@ -191,12 +181,14 @@ class Requests(Source):
 
 
 class Offers(Source):
-    """Offers on the account's own requests: `new`, `changed`, `answered`, `gone` (service document, 4.7)."""
+    """Offers on the account's own requests: `new`, `changed`, `answered`, `gone` (service document, 4.7).
+
+    `prepare` is awaited before each page.
+    """
 
     name = "offers"
 
     def __init__(self, service: Service, prepare: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Create the source; `prepare` is awaited before each page."""
         super().__init__(service, SEARCH_ALL)
         self._prepare = prepare
 

@@ -88,11 +88,7 @@ VERSION: Final = len(MIGRATIONS)
 
 
 def find_version(db: Database, tables: frozenset[str]) -> int:
-    """Return the version of the tables that are there; 0 for none.
-
-    Raises:
-        StoreError: Another program, a newer version or an unreleased one has made them.
-    """
+    """Return the version of the tables that are there, 0 for none; raise `StoreError` if they are no known store."""
     version = 0
     if "meta" in tables and "replica" in tables:
         row = db.run("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
@@ -108,11 +104,7 @@ def find_version(db: Database, tables: frozenset[str]) -> int:
 
 
 def prepare(db: Database, tables: frozenset[str]) -> None:
-    """Create the tables, or migrate those of an older version, in a transaction.
-
-    Raises:
-        StoreError: As `find_version`.
-    """
+    """Create the tables, or migrate those of an older version, in a transaction."""
     version = find_version(db, tables)
     for migration in MIGRATIONS[version:]:
         for statement in filter(str.strip, migration.split(";")):
