@@ -289,14 +289,12 @@ class EventStream(Generic[EventT]):
 class Feed(EventStream[Event]):
     """Events of rate requests: `async for event in feed`. Made by `exchange.watch()`.
 
-    Entering it reads all that is listed, unless an earlier run has. Transient errors are retried. A wrong URL, an
-    invalid certificate or a rejected login is raised.
+    Entering it reads all that is listed, unless an earlier run has. A wrong URL, an invalid certificate or a rejected
+    login is raised. Transient errors never end a feed: `status()` and the hooks report them. A rejected login ends it.
 
     Pulling the next event acknowledges the one before it, durably. Leaving the loop does not: the last event is
     delivered again, also after a restart. Scans run only while an event is awaited. After a slow reader, the next scan
     looks further back.
-
-    Transient errors never end a feed: `status()` and the hooks report them. A rejected login ends it.
     """
 
     def _is_wanted(self, event: Any) -> bool:
@@ -341,14 +339,9 @@ class Feed(EventStream[Event]):
 class OfferFeed(EventStream[OfferFeedEvent]):
     """Events of offers on your requests: `async for event in feed`. Made by `exchange.watch_offers()`.
 
-    Entering it reads the whole listing once, unless an earlier run has read it. Transient errors are retried; a wrong
-    URL, an invalid certificate or a rejected login is raised.
-
-    Pulling the next event acknowledges the one before it, durably. Leaving the loop does not: the last event is
-    delivered again, also after a restart. Scans run only while an event is awaited.
-
-    An offer is reported as gone if a complete scan and then a look-up of its request lack it, while another look-up
-    shows what the scan has listed. If a scan lacks many known offers, none counts as gone for an hour.
+    It is entered and read like `Feed`. An offer is gone if a complete scan and then a look-up of its request lack it,
+    while another look-up shows what the scan has listed. If a scan lacks many known offers, none counts as
+    gone for an hour.
     """
 
     def _is_wanted(self, event: Any) -> bool:
@@ -363,10 +356,6 @@ class OfferFeed(EventStream[OfferFeedEvent]):
 
     async def explain(self, request: int, offer: int) -> Explanation:
         """Explain why an offer was delivered or not; `Explanation.index` is that of its request.
-
-        Args:
-            request: Index of the request.
-            offer: Identifier of the offer.
 
         Raises:
             ConfigurationError: The feed is not open.

@@ -79,11 +79,7 @@ class State:
 
     @classmethod
     def load(cls, text: str | None, now: Reading) -> State:
-        """Return the stored state, with its age measured by the steady clocks of `now` from here on.
-
-        Raises:
-            StoreError: It is damaged, or another version of this package wrote it.
-        """
+        """Return the stored state, with its age measured by the steady clocks of `now` from here on."""
         if text is None:
             return cls(time=now.wall, reading=now)
         try:
@@ -144,9 +140,9 @@ class State:
 class Snapshot:
     """Walk through a listing that is short most of the time: one page that has all rows, and a look behind its end.
 
-    The first page has the documented size, which no service cuts. If it is full, the largest page may have all rows.
-    Then the places behind its last row are read in the documented size, until two pages are empty. Rows that only these
-    have, or too many, prove that the service cuts pages: then the listing `is_cut`, and `Passes` has to read it.
+    If the first page is full, the largest one may have all rows. Then the places behind its last row are read in the
+    documented size, until two pages are empty. Rows that only these have, or too many, prove that the service cuts
+    pages: then the listing `is_cut`, and `Passes` has to read it.
     """
 
     def __init__(self, safe: int, largest: int, *, is_long: bool) -> None:
@@ -160,7 +156,6 @@ class Snapshot:
         self._before: Sequence[Hashable] | None = None
 
     def take(self, keys: Sequence[Hashable]) -> None:
-        """Process the requested page."""
         is_new = not self._rows.issuperset(keys)
         self._rows.update(keys)
         if self.number == 0 and len(keys) >= self.size:
@@ -231,7 +226,6 @@ class Passes:
         return len(self._rows) >= self._safe
 
     def take(self, keys: Sequence[Hashable]) -> None:
-        """Process the requested page."""
         self._walk.take(keys)
         self._news += not self._rows.issuperset(keys)
         self._rows.update(keys)

@@ -1,10 +1,8 @@
 """Tables of a store, the same in SQLite and PostgreSQL, and their numbered migrations.
 
 Times are seconds since the epoch, by the store's clock; only `lease_until` is by the database's own. A `subject` is the
-index of a request. No table refers to another one by a foreign key: each statement names the rows that it expects.
-
-- Every transaction that adds an event first locks its feed's row: the ids of a feed's events follow its commits.
-- An owner is the id of a replica, which is never used twice.
+index of a request, an `owner` the id of a replica. Every transaction that adds an event first locks its feed's row: the
+ids of a feed's events follow its commits.
 """
 
 from __future__ import annotations
