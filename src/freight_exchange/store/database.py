@@ -57,7 +57,7 @@ _OLDEST_SQLITE: Final = (3, 35)
 """The first version with RETURNING."""
 _BUSY: Final = 0.01
 """Seconds for which SQLite waits for another program's lock. Longer waits are in the loop, and can be cancelled."""
-_LONGEST_PAUSE: Final = 0.2
+_BETWEEN_TRIES: Final = 0.05
 _LOCKED_LIMIT: Final = 60.0
 _ATTEMPTS: Final = 5
 _MAGIC: Final = b"SQLite format 3\0"
@@ -427,15 +427,14 @@ class Store:
                     return result, db.wakes
 
     async def _retried(self, make: Callable[[], Callable[[], T]]) -> T:
-        until, pause = anyio.current_time() + _LOCKED_LIMIT, _BUSY
+        until = anyio.current_time() + _LOCKED_LIMIT
         while True:
             try:
                 return await self._in_thread(make())
             except LockedError:
                 if anyio.current_time() >= until:
                     raise
-            await anyio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            await anyio.sleep(_BETWEEN_TRIES)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         if self.is_inline:

@@ -152,35 +152,26 @@ class Postgres(Database):
 
     def _begin_transaction(self) -> None:
         """Begin a transaction, on a new connection if there is none, or if it was cut while it was idle."""
-        is_used = self._connection is not None and not self._connection.closed
-        if not is_used:
-            self._connect()
-        connection = self._opened()
-        try:
-            self._send_begin()
-        except StoreAwayError:
-            self.close()
-            if not is_used or connection.has_stalled:
-                raise
-            self._connect()
-            self._send_begin()
-
-    def _send_begin(self) -> None:
-        with self._translated():
-            self._opened().execute(self._begin, prepare=False)
+        while True:
+            is_used = self._connection is not None and not self._connection.closed
+            if not is_used:
+                self._connect()
+            connection = self._opened()
+            try:
+                with self._translated():
+                    connection.execute(self._begin, prepare=False)
+            except StoreAwayError:
+                self.close()
+                if not is_used or connection.has_stalled:
+                    raise
+            else:
+                return
 
     def _connect(self) -> None:
         self.close()
-        opened = self._connection_or_error()
-        if isinstance(opened, StoreError):
-            raise opened
-        self._connection = opened
-        self._begin = _BEGIN + _LONGEST * (opened.info.server_version >= _LIMITS_TRANSACTIONS)
-
-    def _connection_or_error(self) -> _Connection | StoreError:
-        """Return a new connection or the error. The library's error has the password, so it must not be chained."""
+        failure = None
         try:
-            return _Connection.connect(
+            self._connection = opened = _Connection.connect(
                 self._address,
                 autocommit=True,
                 connect_timeout=_CONNECT_TIMEOUT,
@@ -188,8 +179,12 @@ class Postgres(Database):
                 client_encoding="utf8",
                 **self._options,
             )
+            self._begin = _BEGIN + _LONGEST * (opened.info.server_version >= _LIMITS_TRANSACTIONS)
         except psycopg.Error as error:
-            return self._connect_error(error)
+            # The library's error has the password, so it must not be chained.
+            failure = self._connect_error(error)
+        if failure is not None:
+            raise failure
 
     def _connect_error(self, error: psycopg.Error) -> StoreError:
         text = self._masked(" ".join(str(error).split()))
