@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import timedelta
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 import anyio
@@ -19,7 +18,6 @@ from freight_exchange.errors import (
     ConfigurationError,
     DeadlineExceededError,
     HeldError,
-    ValidationError,
     is_transient,
 )
 from freight_exchange.feed.events import (
@@ -102,9 +100,7 @@ class EventStream(Generic[EventT]):
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._release()
 
     async def _account(self) -> str:
@@ -322,10 +318,9 @@ class Feed(EventStream[Event]):
 
         Raises:
             ConfigurationError: The feed is not open.
-            ValidationError: The index is not an integer.
+            ValidationError: The index is not a positive integer.
         """
-        if not isinstance(index, int) or isinstance(index, bool):
-            raise ValidationError(f"index must be an integer, not {index!r}", field="index")
+        index = validation.identifier(index, "index")
         poller = self._opened()
         items, events = await self._store.run(feeds.history, self._feed, index)
         unseen = (

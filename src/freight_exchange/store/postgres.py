@@ -169,7 +169,7 @@ class Postgres(Database):
 
     def _connect(self) -> None:
         self.close()
-        failure = None
+        failure: StoreError | None = None
         try:
             self._connection = opened = _Connection.connect(
                 self._address,
@@ -183,7 +183,11 @@ class Postgres(Database):
         except psycopg.Error as error:
             # The library's error has the password, so it must not be chained.
             failure = self._connect_error(error)
+        else:
+            if opened.info.parameter_status("server_encoding") != "UTF8":
+                failure = StoreError(f"{self.place} has not the encoding UTF8: create one that has, to keep any text")
         if failure is not None:
+            self.close()
             raise failure
 
     def _connect_error(self, error: psycopg.Error) -> StoreError:
