@@ -31,7 +31,7 @@ from freight_exchange.errors import (
     is_transient,
     retry_delay,
 )
-from freight_exchange.feed.decide import NEVER, View, decide, decide_gone, key_of_unreadable, new_event
+from freight_exchange.feed.decide import NEVER, decide, decide_gone, key_of_unreadable, new_event
 from freight_exchange.feed.pace import Pace, Reports
 from freight_exchange.feed.state import (
     LARGEST,
@@ -94,7 +94,7 @@ class Scan:
 
     Attributes:
         is_deep: Whether it looks further back than to the watermark, and does not move it.
-        unseen, tells_baseline: As in `View`.
+        unseen, tells_baseline: As in `decide`.
         began: When it requested its first page.
         seen: The items that it has listed, each with its request.
         uncertain: Requests with a part that cannot be read.
@@ -398,16 +398,6 @@ class Poller:
         """Write a page: its items, its events and, with the last page, the watermark."""
         before, source = self.state, self._source
         at = before.at(sent)
-        # One pass may skip a row that moves, which the next one finds.
-        lag = self._allowance or self.pace.interval
-        view = View(
-            at=at,
-            since=at - scan.window if source.windowed else at,
-            recent=before.time - self._allowance,
-            between=before.between(received, lag),
-            unseen=scan.unseen,
-            tells_baseline=scan.tells_baseline,
-        )
         scan.seen |= {key: one.subject for key, one in sightings.items()}
         scan.uncertain |= {wire.index_of_raw(error.raw) for error in unreadable}
         for key in sightings:
@@ -418,7 +408,20 @@ class Poller:
             state, moved = before, False
             missing: Sequence[Item] = ()
             known = feeds.items(db, self._feed, keys) if keys else {}
-            changed, seen, events = decide(db, source, sightings.values(), unreadable, known, view)
+            changed, seen, events = decide(
+                db,
+                source,
+                sightings.values(),
+                unreadable,
+                known,
+                at=at,
+                since=at - scan.window if source.windowed else at,
+                recent=before.time - self._allowance,
+                # One pass may skip a row that moves, which the next one finds.
+                between=before.between(received, self._allowance or self.pace.interval),
+                unseen=scan.unseen,
+                tells_baseline=scan.tells_baseline,
+            )
             feeds.put_items(db, self._feed, changed)
             feeds.touch_items(db, self._feed, [one for one in seen if source.windowed or _is_stale(known[one.key], at)])
             if scan.is_complete:
