@@ -16,7 +16,7 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.base import EXACT
 from freight_exchange.endpoints.resources import SEARCH, SEARCH_ALL
-from freight_exchange.endpoints.service import Listed, Reported
+from freight_exchange.endpoints.service import Listed, Reported, joined
 from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError, is_from_login
 from freight_exchange.feed.events import (
     Answer,
@@ -169,12 +169,11 @@ class Requests(Source):
     ) -> RequestEvent:
         request = load_record(now, RateRequest)
         previous = None if before is None else load_record(before, RateRequest)
-        is_change = kind == "changed" and previous is not None
         return RequestEvent(
             kind=self._KINDS[kind],
             request=request,
             previous=previous,
-            changed=_differences(previous, request) if is_change and previous is not None else (),
+            changed=() if previous is None or kind != "changed" else _differences(previous, request),
             returned=returned,
             observed_between=between,
         )
@@ -201,15 +200,7 @@ class Offers(Source):
         return record.index, *(offer.id for offer in record.offers)
 
     def merged(self, records: Sequence[Listing]) -> Sequence[Listing]:
-        """Give each row of a request the offers of all its rows: a join returns one row for each offer."""
-        offers: dict[int, tuple[Offer, ...]] = {}
-        for record in records:
-            offers[record.index] = (*offers.get(record.index, ()), *record.offers)
-        firsts = {record.index: record for record in reversed(records)}
-        return [
-            record if len(record.offers) == len(offers[index]) else attrs.evolve(record, offers=offers[index])
-            for index, record in firsts.items()
-        ]
+        return joined(records)
 
     def unreadable(self, page: wire.Rows[Listing]) -> list[DecodeError]:
         flaws = (flaw for flaw in page.flaws if ".offer" in flaw.path)
