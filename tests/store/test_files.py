@@ -140,9 +140,9 @@ class TestDamage:
             (lambda path: (path.unlink(), path.mkdir()), "is a directory"),
             (_make_pipe, "a device, a pipe or a socket"),
             (lambda path: (path.unlink(), Path(f"{path}-wal").write_bytes(bytes(500))), "its log .* is not"),
-            (lambda path: _foreign(path, "CREATE TABLE letters (a)"), "was made by another program"),
+            (lambda path: _foreign(path, "CREATE TABLE letters (a)"), "is no store of this version"),
             (lambda path: _foreign(path, "CREATE TABLE feed (a)", "CREATE TABLE event (a)", "CREATE TABLE effect (a)"),
-             "was made by an unreleased version"),
+             "is no store of this version"),
             (lambda path: _version(path, "99"), "a newer version of this package .schema 99"),
         ],
         ids=["empty", "byte", "text", "cut-page", "cut", "pages", "head", "directory", "pipe", "log-alone", "foreign",
@@ -270,7 +270,7 @@ class TestCopies:
         with pytest.raises(StoreError, match="there is no store"):
             await backup(path, path.with_name("backup.db"))
 
-    async def test_a_bot_moves_into_a_database_and_back(self, path: Path, address: str) -> None:
+    async def test_a_bot_moves_into_a_database(self, path: Path, address: str) -> None:
         await fill(path, 2500)
         async with Store(path) as store:
             await store.join(BINDING)
@@ -286,20 +286,13 @@ class TestCopies:
                 await store.join(BINDING)
         async with Store(address) as store:
             await store.join(BINDING)
-            (effect,) = (await store.run(fleet.adopt, store.me)).effects
+            assert len((await store.run(fleet.adopt, store.me)).effects) == 1
             ((number,),) = await store.run(
                 lambda db: db.run(
                     "INSERT INTO event (feed, key, kind, payload, at) VALUES (1, 'z', 'new', :p, 0) RETURNING id", p=b""
                 ).fetchall()
             )
             assert number > 9000, "a cursor may be after the last event"
-            back = path.with_name("back.db")
-            with pytest.raises(StoreError, match="stop all replicas of the bot first"):
-                await move(address, back)
-            await write(store, "DELETE FROM event WHERE key = 'z'")
-            await write(store, "UPDATE effect SET owner = :owner WHERE id = :id", owner=77, id=effect)
-        await move(address, back)
-        assert await _content(back) == before
 
     async def test_a_target_with_another_bot_is_refused_and_the_source_stays_usable(
         self, path: Path, address: str
@@ -307,7 +300,7 @@ class TestCopies:
         await fill(path)
         async with Store(address) as store:
             await store.join(BINDING)
-        with pytest.raises(StoreError, match="has another bot already"):
+        with pytest.raises(StoreError, match="has another bot: give"):
             await move(path, address)
         async with Store(path) as store:
             await store.join(BINDING)

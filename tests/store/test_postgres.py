@@ -104,7 +104,7 @@ class TestMasking:
     ) -> None:
         address = server.url("none").replace("postgres@", f"postgres:{_PASSWORD}@")
         store = Store(address)
-        with pytest.raises(StoreRefusedError, match="does not exist: create it, or correct its name") as caught:
+        with pytest.raises(StoreRefusedError, match="does not exist; correct its address") as caught:
             async with store:
                 pass
         assert caught.value.__context__ is None
@@ -230,7 +230,7 @@ class TestDatabase:
                 async with Store(address):
                     pass
             other.execute("DROP TABLE freight_exchange.meta")
-            with pytest.raises(StoreError, match="was made by an unreleased version"):
+            with pytest.raises(StoreError, match="is no store of this version"):
                 async with Store(address):
                     pass
 

@@ -199,11 +199,11 @@ async def test_a_handler_that_was_away_longer_than_events_are_kept_learns_what_i
         await store.run(work.introduce, store.binding, handlers, selected=0)
         events = [NewEvent(f"4:{number}", 4, "new", b"{}") for number in range(3)]
         await store.run(feeds.add_events, feed, events)
-        await store.run(feeds.prune, feed, items_before=0.0, retention=3600.0, acked_only=False)
+        await store.run(feeds.prune, feed, items_before=0.0, retention=3600.0)
         (behind, unconcerned) = await store.run(work.cursors, store.binding, ["quote", "answer"])
         assert await store.run(work.lost, behind) is None
-        await write(store, "UPDATE event SET at = 1500.0")
-        await store.run(feeds.prune, feed, items_before=0.0, retention=3600.0, acked_only=False)
+        await write(store, "UPDATE event SET at = 1500.0, acked = true")
+        await store.run(feeds.prune, feed, items_before=0.0, retention=3600.0)
         assert await store.run(work.lost, behind) == 1500.0
         assert await store.run(work.lost, unconcerned) is None
         await store.run(work.introduce, store.binding, [("later", feed, True)], selected=0)

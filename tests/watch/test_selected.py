@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from freight_exchange.feed.events import BidSelected, load_event
-from freight_exchange.feed.options import PollOptions
+from freight_exchange.feed.options import WatchOptions
 from freight_exchange.feed.poller import Poller
 from freight_exchange.feed.sources import SelectedBids
 from freight_exchange.store import MemoryStore
@@ -92,7 +92,7 @@ class Account:
             service, client = exchange._feed_parts()
             await self.store.join(Binding(client.base_url, "me", "bot"))
             feed = self.store.feeds["selected"]
-            options = PollOptions(name="selected", start=start, interval=timedelta(seconds=30))
+            options = WatchOptions(name="selected", start=start, interval=timedelta(seconds=30))
             poller = Poller(SelectedBids(service), self.store, feed, options, client)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(poller.run)

@@ -19,7 +19,7 @@ from freight_exchange.bot.tasks import find_failure
 from freight_exchange.bot.work import Worker
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError, is_transient, retry_delay
 from freight_exchange.feed.events import Gap, load_event
-from freight_exchange.feed.options import PollOptions
+from freight_exchange.feed.options import WatchOptions
 from freight_exchange.feed.poller import Poller
 from freight_exchange.feed.sources import Offers, Requests, SelectedBids, Source
 from freight_exchange.feed.state import State
@@ -296,14 +296,12 @@ class Session:
         for source in sources:
             is_requests, is_selected = source.name == "requests", source.name == "selected"
             interval = options.selection_interval if is_selected else options.interval
-            poll = PollOptions(
+            poll = WatchOptions(
                 name=options.name if is_requests else f"{options.name}: {source.name}",
                 start="backfill" if source.name == "offers" else "now" if is_selected and is_silent else options.start,
                 interval=interval,
                 allowance=options.allowance,
                 retention=options.retention,
-                # Routing acknowledges them.
-                acked_only=True,
                 # A page extends it, so it is longer than the pause between two pages.
                 lease=max(options.lease, 3 * interval).total_seconds(),
             )
@@ -354,7 +352,7 @@ class Session:
             window=timedelta(seconds=poller.window),
             allowance=self.parts.options.allowance,
             gaps=self.gaps,
-            **self._common_status(poller),
+            **poller.status(self.unrouted),
         )
 
     def offer_feed_status(self) -> OfferFeedStatus | None:
@@ -362,14 +360,4 @@ class Session:
         poller = self.pollers.get("offers")
         if poller is None or not poller.is_scanning:
             return None
-        return OfferFeedStatus(requests=poller.subjects, offers=poller.items, **self._common_status(poller))
-
-    def _common_status(self, poller: Poller) -> dict[str, Any]:
-        return {
-            "state": poller.phase,
-            "cover_age": poller.cover_age,
-            "last_success": poller.last_success,
-            "pages": poller.pages,
-            "unacknowledged": self.unrouted,
-            "retry_in": timedelta(seconds=poller.pace.quiet_for),
-        }
+        return OfferFeedStatus(requests=poller.subjects, offers=poller.items, **poller.status(self.unrouted))

@@ -392,9 +392,8 @@ def store() -> None:
 @store.command
 @click.argument("file")
 @click.argument("database", metavar="URL")
-@click.option("--name", help="Name of the bot, if the file has several.")
 @opt.yes
-def copy(file: str, database: str, name: str | None, out: Out) -> None:
+def copy(file: str, database: str, out: Out) -> None:
     """Copy the bot of FILE into the empty database at URL.
 
     Stop the bot first. The command verifies the copy and marks FILE as moved, so that no bot starts with it again.
@@ -409,6 +408,6 @@ def copy(file: str, database: str, name: str | None, out: Out) -> None:
     if is_database(file) or not is_database(database):
         raise click.UsageError("give the path of a file, and a URL such as postgresql://bots@db.internal/freight")
     _ask(f"Copy {file} into the database, and mark the file as moved?", out)
-    counts = run(partial(copying.move, file, database, name=name))
+    counts = run(partial(copying.move, file, database))
     listed = ", ".join(f"{count} {name}" for name, count in counts.items())
     out.result(f"Copied and verified: {listed}. The file is marked as moved.", dict(counts))

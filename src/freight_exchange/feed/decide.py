@@ -5,14 +5,12 @@ An item is compared with its last state only. A change that is undone later make
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import attrs
-
 from freight_exchange import wire
-from freight_exchange.feed.events import dump_event
-from freight_exchange.feed.sources import hash_of, unreadable_event
+from freight_exchange.feed.events import StoredEvent, Unreadable, dump_event
+from freight_exchange.feed.sources import hash_of
 from freight_exchange.store.feeds import Item, NewEvent
 
 if TYPE_CHECKING:
@@ -24,88 +22,68 @@ NEVER = -1e18
 """`updated_after` of an item whose absence proves nothing until it is listed again."""
 
 
-@attrs.frozen(kw_only=True)
-class View:
-    """Circumstances of a page.
-
-    Attributes:
-        at: When it was requested, on the feed's clock.
-        since: Start of the scan's window.
-        recent: Start of the time in which an item that is new to the feed, or differs, was updated.
-        between: Earliest and latest time of a change.
-        unseen: Finding about items that were never seen; `None` to make no events of them.
-        tells_baseline: Whether items that the first scan has read silently make events.
-    """
-
-    at: float
-    since: float
-    recent: float
-    between: Between
-    unseen: Kind | None
-    tells_baseline: bool
-
-
-@attrs.frozen
-class Decision:
-    """Items to write, items that only were seen again, and events to add."""
-
-    changed: Sequence[Item]
-    seen: Sequence[Item]
-    events: Sequence[NewEvent]
-
-
 def decide(
     db: Database,
     source: Source,
-    sightings: Sequence[Sighting],
+    sightings: Iterable[Sighting],
     unreadable: Sequence[DecodeError],
     known: Mapping[str, Item],
-    view: View,
-) -> Decision:
-    """Compare a page with the known items."""
+    *,
+    at: float,
+    since: float,
+    recent: float,
+    between: Between,
+    unseen: Kind | None,
+    tells_baseline: bool,
+) -> tuple[list[Item], list[Item], list[NewEvent]]:
+    """Compare a page with the known items; return items to write, items that only were seen again, and events.
+
+    Args:
+        at: When the page was requested, on the feed's clock.
+        since: Start of the scan's window.
+        recent: Start of the time in which an item that is new to the feed, or differs, was updated.
+        unseen: Finding about items that were never seen; `None` to make no events of them.
+        tells_baseline: Whether items that the first scan has read silently make events.
+    """
     changed: list[Item] = []
     seen: list[Item] = []
     events: list[NewEvent] = []
     for one in sightings:
         before = known.get(one.key)
-        kind = _kind(before, one, view)
+        kind = unseen if before is None or (before.version == 0 and tells_baseline) else _kind(before, one)
         # What earlier scans lacked is younger than the watermark. A look-up confirms what follows from this.
-        is_news = view.unseen == "new" and (before is None or before.digest != one.digest)
-        since = max(view.since, view.recent) if is_news else view.since
-        since = since if before is None else max(since, before.updated_after)
+        is_news = unseen == "new" and (before is None or before.digest != one.digest)
+        updated = max(since, recent if is_news else NEVER, NEVER if before is None else before.updated_after)
         if before is not None and kind is None and before.digest == one.digest and before.record is not None:
-            seen.append(before._replace(last_seen=view.at, updated_after=since))
+            seen.append(before._replace(last_seen=at, updated_after=updated))
             continue
         record = one.dump()
         event = None
         if kind is not None:
             previous = before.record if before is not None and kind == "changed" else None
             returned = before is not None and not before.digest
-            event = source.event(db, kind, record, previous, view.between, returned=returned)
+            event = source.event(db, kind, record, previous, between, returned=returned)
         version = (0 if before is None else before.version) + (event is not None)
         if event is not None:
-            events.append(NewEvent(f"{one.key}:{version}", one.subject, event.kind, dump_event(event)))
-        first_seen = view.at if before is None else before.first_seen
-        changed.append(Item(one.key, one.subject, one.digest, record, version, first_seen, view.at, since))
+            events.append(new_event(f"{one.key}:{version}", one.subject, event))
+        first_seen = at if before is None else before.first_seen
+        changed.append(Item(one.key, one.subject, one.digest, record, version, first_seen, at, updated))
     for error in unreadable:
-        key = key_of_unreadable(error)
-        index = wire.index_of_raw(error.raw)
+        key, index = key_of_unreadable(error), wire.index_of_raw(error.raw)
         if key not in known:
-            told = unreadable_event(error, view.between[1])
-            events.append(NewEvent(key, index, told.kind, dump_event(told)))
-            changed.append(Item(key, index, b"?", None, 1, view.at, view.at, NEVER))
-    return Decision(changed, seen, events)
+            told = Unreadable(index=index, raw=error.raw, error=str(error), observed=between[1])
+            events.append(new_event(key, index, told))
+            changed.append(Item(key, index, b"?", None, 1, at, at, NEVER))
+    return changed, seen, events
 
 
-def _kind(before: Item | None, now: Sighting, view: View) -> Kind | None:
-    if before is None or (before.version == 0 and view.tells_baseline):
-        return view.unseen
+def _kind(before: Item, now: Sighting) -> Kind | None:
     return "changed" if before.digest != now.digest else None
 
 
 def decide_gone(
     db: Database, source: Source, items: Sequence[Item], expected: set[str], at: float, between: Between
-) -> Decision:
+) -> tuple[list[Item], list[NewEvent]]:
     """Decide about the items of a request that a look-up denies; some of them were expected."""
     changed: list[Item] = []
     events: list[NewEvent] = []
@@ -117,8 +95,12 @@ def decide_gone(
         assert event is not None
         gone = item._replace(digest=b"", version=item.version + 1, last_seen=at)
         changed.append(gone)
-        events.append(NewEvent(f"{gone.key}:{gone.version}", gone.subject, event.kind, dump_event(event)))
-    return Decision(changed, (), events)
+        events.append(new_event(f"{gone.key}:{gone.version}", gone.subject, event))
+    return changed, events
+
+
+def new_event(key: str, subject: int | None, event: StoredEvent) -> NewEvent:
+    return NewEvent(key, subject, event.kind, dump_event(event))
 
 
 def key_of_unreadable(error: DecodeError) -> str:

@@ -34,7 +34,7 @@ class Acknowledgeable(Serializable):
         """Acknowledge this event durably, so that it is not delivered again. A second call does nothing.
 
         Raises:
-            ConfigurationError: No feed of this process has delivered the event, or that feed is closed.
+            ConfigurationError: No open feed of this process has delivered the event.
             StoreError: The store cannot record it.
         """
         acknowledge = getattr(self, "_acknowledge", None)
@@ -91,9 +91,7 @@ class OfferEvent(Acknowledgeable):
         answer: `approved` or `declined`, for an answered offer.
         answered_by: The id of the bot's handler that gave the answer; `None` if the bot's ledger does not have the
             answer, and outside of a bot.
-        observed_between: Earliest and latest time of the change, UTC by the clock of this machine. The earliest is the
-            start of the last scan before it, less an interval; `None` without such a scan. The latest is when the
-            change was seen.
+        observed_between: As in `RequestEvent`, but the earliest is the last scan, less an interval.
     """
 
     kind: OfferKind
@@ -179,16 +177,11 @@ _UNREADABLE: Final = (
 
 
 def dump_event(event: StoredEvent) -> bytes:
-    """Return an event as bytes."""
     return to_json(event).encode()
 
 
 def load_event(kind: str, payload: bytes) -> StoredEvent:
-    """Return the event of a stored row.
-
-    Raises:
-        StoreError: It is damaged, or another version of this package wrote it.
-    """
+    """Return the event of a stored row; raise `StoreError` if it is damaged, or of another version of this package."""
     event = _loaded(payload, None, f"an event ({kind}) in the store")
     if not isinstance(event, get_args(StoredEvent)) or event.kind != kind:
         raise StoreError(f"an event ({kind}) in the store {_UNREADABLE}")
@@ -196,7 +189,6 @@ def load_event(kind: str, payload: bytes) -> StoredEvent:
 
 
 def load_record(record: bytes, kind: type[R]) -> R:
-    """Return a stored record; raise `StoreError` as `load_event` does."""
     return _loaded(record, kind, "a record in the store")  # type: ignore[no-any-return]
 
 

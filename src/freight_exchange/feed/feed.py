@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from datetime import timedelta
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 import anyio
@@ -19,7 +18,6 @@ from freight_exchange.errors import (
     ConfigurationError,
     DeadlineExceededError,
     HeldError,
-    ValidationError,
     is_transient,
 )
 from freight_exchange.feed.events import (
@@ -32,7 +30,8 @@ from freight_exchange.feed.events import (
     acknowledgeable,
     load_event,
 )
-from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
+from freight_exchange.feed.options import WatchOptions
+from freight_exchange.feed.pace import Reports
 from freight_exchange.feed.poller import ClientParts, Poller
 from freight_exchange.feed.sources import Source
 from freight_exchange.feed.status import (
@@ -42,7 +41,6 @@ from freight_exchange.feed.status import (
     explain_offer,
     explain_request,
 )
-from freight_exchange.hooks import Degraded, Recovered
 from freight_exchange.store import database, feeds, fleet
 
 if TYPE_CHECKING:
@@ -62,7 +60,7 @@ _BINDING: Final = "feeds"
 class EventStream(Generic[EventT]):
     """Base of feeds: events from a store, under a lease. When there are none left, a scan looks for more."""
 
-    def __init__(self, source: Source, client: ClientParts, options: WatchOptions | WatchOffersOptions) -> None:
+    def __init__(self, source: Source, client: ClientParts, options: WatchOptions) -> None:
         self._source = source
         self._client = client
         self._options = options
@@ -94,7 +92,6 @@ class EventStream(Generic[EventT]):
         self._is_open = True
         try:
             await self._poller.enter(epoch)
-            await self._poller.prime()
             self._gaps: dict[int, Gap] = {}
             self._note(await self._store.run(feeds.gaps, self._feed))
             await self._load()
@@ -103,33 +100,26 @@ class EventStream(Generic[EventT]):
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._release()
 
     async def _account(self) -> str:
         """Return the email of the feed's account. While the credentials cannot be read, retry with backoff."""
-        client, began, pause = self._client, anyio.current_time(), 0.5
+        client, pause = self._client, 1.0
+        reports = Reports(client.hooks, name=self._options.name, url=client.base_url)
         while True:
             try:
                 with anyio.move_on_after(client.account_timeout):
                     account = await client.account()
-                    if pause > 0.5:
-                        await client.hooks.emit(Recovered(feed=self._options.name, after=anyio.current_time() - began))
+                    await reports.send_recovery()
                     return account.strip().casefold()
                 raise DeadlineExceededError(f"no credentials were given within {client.account_timeout:g} s")
             except READ_ERRORS as error:
                 if not is_transient(error):
                     raise
-                if pause == 0.5:
-                    _logger.warning(
-                        "the feed %r has no credentials for %s: %s; retrying",
-                        self._options.name, client.base_url, error,
-                    )  # fmt: skip
-                    await client.hooks.emit(Degraded(feed=self._options.name, error=error))
-            pause = min(_LONGEST_BACKOFF, 2 * pause)
+                await reports.send_error(error, pause)
             await anyio.sleep(pause)
+            pause = min(_LONGEST_BACKOFF, 2 * pause)
 
     async def _take(self, account: str) -> int:
         """Open the store, take the lease, and return its epoch; with `standby`, wait while another process has it."""
@@ -295,17 +285,13 @@ class EventStream(Generic[EventT]):
 class Feed(EventStream[Event]):
     """Events of rate requests: `async for event in feed`. Made by `exchange.watch()`.
 
-    Entering it reads all that is listed, unless an earlier run has. Transient errors are retried. A wrong URL, an
-    invalid certificate or a rejected login is raised.
+    Entering it reads all that is listed, unless an earlier run has. A wrong URL, an invalid certificate or a rejected
+    login is raised. Transient errors never end a feed: `status()` and the hooks report them. A rejected login ends it.
 
     Pulling the next event acknowledges the one before it, durably. Leaving the loop does not: the last event is
     delivered again, also after a restart. Scans run only while an event is awaited. After a slow reader, the next scan
     looks further back.
-
-    Transient errors never end a feed: `status()` and the hooks report them. A rejected login ends it.
     """
-
-    _options: WatchOptions
 
     def _is_wanted(self, event: Any) -> bool:
         where = self._options.where
@@ -321,15 +307,10 @@ class Feed(EventStream[Event]):
         """Return the status of the feed."""
         poller = self._entered()
         return FeedStatus(
-            state=poller.phase,
-            cover_age=poller.cover_age,
-            last_success=poller.last_success,
             window=timedelta(seconds=poller.window),
-            pages=poller.pages,
             allowance=self._options.allowance,
-            unacknowledged=poller.open_events,
             gaps=tuple(self._gaps.values()),
-            retry_in=timedelta(seconds=poller.pace.quiet_for),
+            **poller.status(poller.open_events),
         )
 
     async def explain(self, index: int) -> Explanation:
@@ -337,10 +318,9 @@ class Feed(EventStream[Event]):
 
         Raises:
             ConfigurationError: The feed is not open.
-            ValidationError: The index is not an integer.
+            ValidationError: The index is not a positive integer.
         """
-        if not isinstance(index, int) or isinstance(index, bool):
-            raise ValidationError(f"index must be an integer, not {index!r}", field="index")
+        index = validation.identifier(index, "index")
         poller = self._opened()
         items, events = await self._store.run(feeds.history, self._feed, index)
         unseen = (
@@ -354,17 +334,10 @@ class Feed(EventStream[Event]):
 class OfferFeed(EventStream[OfferFeedEvent]):
     """Events of offers on your requests: `async for event in feed`. Made by `exchange.watch_offers()`.
 
-    Entering it reads the whole listing once, unless an earlier run has read it. Transient errors are retried; a wrong
-    URL, an invalid certificate or a rejected login is raised.
-
-    Pulling the next event acknowledges the one before it, durably. Leaving the loop does not: the last event is
-    delivered again, also after a restart. Scans run only while an event is awaited.
-
-    An offer is reported as gone if a complete scan and then a look-up of its request lack it, while another look-up
-    shows what the scan has listed. If a scan lacks many known offers, none counts as gone for an hour.
+    It is entered and read like `Feed`. An offer is gone if a complete scan and then a look-up of its request lack it,
+    while another look-up shows what the scan has listed. If a scan lacks many known offers, none counts as
+    gone for an hour.
     """
-
-    _options: WatchOffersOptions
 
     def _is_wanted(self, event: Any) -> bool:
         where = self._options.where
@@ -373,23 +346,11 @@ class OfferFeed(EventStream[OfferFeedEvent]):
     def status(self) -> OfferFeedStatus:
         """Return the status of the feed."""
         poller = self._entered()
-        return OfferFeedStatus(
-            state=poller.phase,
-            cover_age=poller.cover_age,
-            last_success=poller.last_success,
-            pages=poller.pages,
-            requests=poller.subjects,
-            offers=poller.items,
-            unacknowledged=poller.open_events,
-            retry_in=timedelta(seconds=poller.pace.quiet_for),
-        )
+        common = poller.status(poller.open_events)
+        return OfferFeedStatus(requests=poller.subjects, offers=poller.items, **common)
 
     async def explain(self, request: int, offer: int) -> Explanation:
         """Explain why an offer was delivered or not; `Explanation.index` is that of its request.
-
-        Args:
-            request: Index of the request.
-            offer: Identifier of the offer.
 
         Raises:
             ConfigurationError: The feed is not open.

@@ -18,7 +18,6 @@ from freight_exchange.hooks import Degraded, Recovered
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
-    from freight_exchange.hooks import Event
     from freight_exchange.instruments import Hooks
 
 _logger = logging.getLogger("freight_exchange.feed")
@@ -48,7 +47,7 @@ class Pace:
         self.due = self.quiet_until = self.deep_due = -math.inf
 
     def begin(self, now: float) -> None:
-        """Start at a random phase, so that feeds that start together spread out."""
+        """Start at a random phase."""
         self.due = self.deep_due = now + self._random.random() * self.interval
 
     def take_turn(self, now: float) -> None:
@@ -106,16 +105,11 @@ class Reports:
         if self._failing_since is None:
             self._failing_since = anyio.current_time()
             _logger.warning("the feed %r cannot read %s: %s; retrying in %.0f s", self._name, self._url, error, pause)
-            await self.send(Degraded(feed=self._name, error=error, retry_in=pause))
+            await self._hooks.emit(Degraded(feed=self._name, error=error, retry_in=pause))
 
     async def send_recovery(self) -> None:
         """Report the end of failures, if there were any."""
         if self._failing_since is not None:
             after, self._failing_since = anyio.current_time() - self._failing_since, None
             _logger.info("the feed %r recovered: %s can be read again, after %.0f s", self._name, self._url, after)
-            await self.send(Recovered(feed=self._name, after=after))
-
-    async def send(self, record: Event) -> None:
-        """Report a record to the hooks."""
-        if self._hooks:
-            await self._hooks.emit(record)
+            await self._hooks.emit(Recovered(feed=self._name, after=after))

@@ -31,8 +31,7 @@ from freight_exchange.errors import (
     is_transient,
     retry_delay,
 )
-from freight_exchange.feed.decide import NEVER, View, decide, decide_gone, key_of_unreadable
-from freight_exchange.feed.events import dump_event
+from freight_exchange.feed.decide import NEVER, decide, decide_gone, key_of_unreadable, new_event
 from freight_exchange.feed.pace import Pace, Reports
 from freight_exchange.feed.state import (
     LARGEST,
@@ -51,11 +50,11 @@ from freight_exchange.hooks import ScanInfo, ScanProgress
 from freight_exchange.instruments import NO_INSTRUMENTS, Instruments
 from freight_exchange.paging import keys_of
 from freight_exchange.store import feeds, fleet
-from freight_exchange.store.feeds import Item, NewEvent
+from freight_exchange.store.feeds import Item
 
 if TYPE_CHECKING:
     from freight_exchange.errors import DecodeError
-    from freight_exchange.feed.options import PollOptions
+    from freight_exchange.feed.options import WatchOptions
     from freight_exchange.feed.sources import Kind, Sighting, Source
     from freight_exchange.feed.status import Phase
     from freight_exchange.instruments import Hooks
@@ -70,7 +69,7 @@ _RECENT: Final = 1800.0
 """Seconds up to which a narrow scan reaches back. After a longer silence, a single scan covers all of it."""
 _LOOK_UPS: Final = 10
 _DISTRUST: Final = 600.0
-"""Seconds without look-ups after one that failed, or did not find what is listed."""
+"""Seconds without a look-up that failed; without any, after one that does not find what is listed."""
 _FEW: Final = 2
 _MOST_ATTEMPTS: Final = 12
 _TAKE_OVER: Final = 1.0
@@ -89,22 +88,20 @@ class ClientParts:
     instruments: Instruments = NO_INSTRUMENTS
 
 
-@attrs.define(eq=False)
+@attrs.define(kw_only=True, eq=False)
 class Scan:
     """Running scan.
 
     Attributes:
         is_deep: Whether it looks further back than to the watermark, and does not move it.
-        unseen: Finding about items that were never seen; `None` to make no events of them.
-        tells_baseline: Whether items that the first scan has read silently make events.
-        began: When it requested its first page; set with that page.
-        seen: Keys of the items that it has listed.
-        only: Keys of selected items by their request, which alone are listed from then on.
+        unseen, tells_baseline: As in `decide`.
+        began: When it requested its first page.
+        seen: The items that it has listed, each with its request.
         uncertain: Requests with a part that cannot be read.
-        subjects: Requests that it has listed.
-        listed: One of them with an item, for a control.
         missing: Items that it should have listed, at its end.
         moved: Whether it has moved the watermark, at its end.
+        refusal: The last refusal that counted as the end.
+        attempts: Failures since its last page.
     """
 
     tier: Tier
@@ -112,30 +109,22 @@ class Scan:
     walk: Walk
     is_deep: bool
     started: float
+    began: Reading
     unseen: Kind | None = "new"
     tells_baseline: bool = False
-    began: Reading | None = None
-    seen: set[str] = attrs.field(factory=set)
-    only: dict[int, str] = attrs.field(factory=dict)
-    uncertain: set[int] = attrs.field(factory=set)
-    subjects: set[int] = attrs.field(factory=set)
-    listed: int | None = None
+    seen: dict[str, int] = attrs.field(factory=dict)
+    uncertain: set[int | None] = attrs.field(factory=set)
     missing: Sequence[Item] = ()
     moved: bool = False
     refusal: FreightExchangeError | None = None
-    seconds: float = 0.0
     pages: int = 0
     rows: int = 0
     events: int = 0
     attempts: int = 0
 
     @property
-    def ended(self) -> bool:
-        return self.walk.ended and not self.walk.is_cut
-
-    @property
     def is_complete(self) -> bool:
-        return self.ended and not self.walk.ignores_offset
+        return self.walk.ended and not self.walk.ignores_offset
 
 
 class Poller:
@@ -143,14 +132,12 @@ class Poller:
 
     Attributes:
         state: The durable state, loaded by `enter`.
-        phase: State of the feed, as in its status.
         window, pages: Window and pages of the running or last scan.
-        last_success: When the last complete scan of this feed began.
         open_events: Number of unacknowledged events, as far as this process knows.
         subjects, items: Numbers of the requests and of the items that the last complete scan has listed.
     """
 
-    def __init__(self, source: Source, store: Store, feed: int, options: PollOptions, client: ClientParts) -> None:
+    def __init__(self, source: Source, store: Store, feed: int, options: WatchOptions, client: ClientParts) -> None:
         self._source = source
         self._store = store
         self._feed = feed
@@ -158,15 +145,13 @@ class Poller:
         self._client = client
         self._clock = client.clock
         self._allowance = options.allowance.total_seconds() if source.windowed else 0.0
-        # One pass may skip a row that moves, which the next one finds.
-        self._lag = self._allowance or options.interval.total_seconds()
         # `random.seed()` makes the pauses of a program repeatable.
         self.pace = Pace(options.interval.total_seconds(), Random(getrandbits(64)))
         self._reports = Reports(client.hooks, name=options.name, url=client.base_url)
         self.state = State.load(None, self._clock.read())
-        self.phase: Phase = "priming"
+        self._phase: Phase = "priming"
         self.window = self.pages = self.open_events = self.subjects = self.items = 0
-        self.last_success: datetime | None = None
+        self._last_success: datetime | None = None
         self._epoch = 0
         self._narrow: Scan | None = None
         self._deep: Scan | None = None
@@ -174,7 +159,8 @@ class Poller:
         self._largest = LARGEST
         self._is_swept = self._is_long = self._is_cut = False
         self._missing_since: dict[str, float] = {}
-        self._look_ups_due = self._pruned = self._logged = -math.inf
+        self._look_up_after: dict[int | None, float] = {}
+        self._pruned = self._logged = -math.inf
 
     # Life
 
@@ -193,7 +179,6 @@ class Poller:
                 continue
             try:
                 await self.enter(epoch)
-                await self.prime()
                 while True:
                     await self.step()
             except FencedError:
@@ -203,7 +188,11 @@ class Poller:
                     await self.leave()
 
     async def enter(self, epoch: int) -> None:
-        """Load the state, under the lease with this epoch."""
+        """Load the state, under the lease with this epoch. Unless an earlier run has, read and tell what is listed.
+
+        Raises:
+            FreightExchangeError: The service does not exist or refuses, so waiting does not help.
+        """
         self._epoch = epoch
         self._narrow = self._deep = None
         text, self.open_events = await self._store.run(
@@ -211,26 +200,19 @@ class Poller:
         )
         self.state = State.load(text, self._clock.read())
         if self.state.is_primed:
-            self.phase = "catching-up"
-            self.last_success = datetime.fromtimestamp(self.state.reading.wall, UTC)
+            self._phase = "catching-up"
+            self._last_success = datetime.fromtimestamp(self.state.reading.wall, UTC)
+        while not self.state.is_primed:
+            await self.step()
+        self.pace.begin(anyio.current_time())
 
     async def leave(self) -> None:
         """Give the lease back. If the store fails, it ends by itself."""
         if self._epoch:
             epoch, self._epoch = self._epoch, 0
-            self.phase = "stopped"
+            self._phase = "stopped"
             with contextlib.suppress(StoreError):
                 await self._store.run(fleet.drop_feed, self._store.me, self._feed, epoch)
-
-    async def prime(self) -> None:
-        """Read all that is listed, and tell what `start` asks for, unless an earlier run has.
-
-        Raises:
-            FreightExchangeError: The service does not exist or refuses, so waiting does not help.
-        """
-        while not self.state.is_primed:
-            await self.step()
-        self.pace.begin(anyio.current_time())
 
     async def hold(self, function: Callable[[Database], Any]) -> Any:
         """Run a statement function under the lease; raise `FencedError` if another process has taken the feed over."""
@@ -240,10 +222,6 @@ class Poller:
             return function(db)
 
         return await self._store.run(held)
-
-    def time(self) -> float:
-        """Return the time on the feed's own clock, in seconds since the epoch."""
-        return self.state.at(self._clock.read())
 
     def to_utc(self, time: float) -> datetime:
         """Convert a time on the feed's own clock to UTC, by this machine's clock."""
@@ -262,6 +240,17 @@ class Poller:
         """`True` while this replica has the feed's lease."""
         return self._epoch != 0
 
+    def status(self, unacknowledged: int) -> dict[str, Any]:
+        """Return what the statuses of all feeds have."""
+        return {
+            "state": self._phase,
+            "cover_age": self.cover_age,
+            "last_success": self._last_success,
+            "pages": self.pages,
+            "unacknowledged": unacknowledged,
+            "retry_in": timedelta(seconds=self.pace.quiet_for),
+        }
+
     # Scans
 
     async def step(self) -> None:
@@ -272,8 +261,12 @@ class Poller:
             StoreError: A page cannot be committed. The next scan finds it again.
         """
         scan = await self._next()
-        with self._client.instruments.span(ScanInfo(**self._facts(scan))):
-            await self._run(scan)
+        try:
+            with self._client.instruments.span(ScanInfo(**self._facts(scan))):
+                await self._run(scan)
+        except READ_ERRORS:
+            self._phase = "stopped"
+            raise
 
     async def _next(self) -> Scan:
         while True:
@@ -282,8 +275,7 @@ class Poller:
             # What `start` asks for is read at once after the first scan.
             is_urgent = scan is not None or self.state.stage == "listed"
             narrow_due = max(now if is_urgent else self.pace.due, self.pace.quiet_until)
-            if self._deep is None:
-                self._deep = self._plan_deep(now)
+            self._deep = self._deep or self._plan_deep(now)
             deep_due = math.inf if self._deep is None else max(self.pace.deep_due, self.pace.quiet_until)
             if narrow_due <= now:
                 if scan is None or not self._reaches(scan, self._clock.read()):
@@ -304,12 +296,12 @@ class Poller:
         state, read, start = self.state, self._clock.read(), self._options.start
         tier, window = NARROW, state.window(read, self._allowance, self._duration)
         unseen: Kind | None = "new"
-        tells_baseline = state.stage == "listed" and isinstance(start, timedelta)
+        tells_baseline = False
         if state.stage == "new":
             tier, window, unseen = self._source.ladder[0], WIDEST, "first" if start == "backfill" else None
-        elif isinstance(start, timedelta) and tells_baseline:
+        elif state.stage == "listed" and isinstance(start, timedelta):
             since = start.total_seconds() + state.age(read) + self._duration
-            window, unseen = math.ceil(min(WIDEST, max(1.0, since))), "first"
+            window, unseen, tells_baseline = math.ceil(min(WIDEST, max(1.0, since))), "first", True
         elif self._source.windowed and window > _RECENT:
             tier = next((one for one in reversed(self._source.ladder) if one.window >= window), self._source.ladder[0])
             window = max(window, tier.window)
@@ -317,7 +309,10 @@ class Poller:
             walk: Walk = Snapshot(self._source.safe, self._largest, is_long=self._is_long)
         else:
             walk = self._passes(tier, is_deep=False)
-        return Scan(tier, window, walk, is_deep=False, started=now, unseen=unseen, tells_baseline=tells_baseline)
+        return Scan(
+            tier=tier, window=window, walk=walk, is_deep=False, started=now, began=read, unseen=unseen,
+            tells_baseline=tells_baseline,
+        )  # fmt: skip
 
     def _plan_deep(self, now: float) -> Scan | None:
         """Plan a deep scan if one is due: one pass, since what it skips the next one finds."""
@@ -329,7 +324,8 @@ class Poller:
             return None
         if tier is not self._source.ladder[-1]:
             self._largest = LARGEST
-        return Scan(tier, max(tier.window, 1), self._passes(tier, is_deep=True), is_deep=True, started=now)
+        walk = self._passes(tier, is_deep=True)
+        return Scan(tier=tier, window=max(tier.window, 1), walk=walk, is_deep=True, started=now, began=read)
 
     def _passes(self, tier: Tier, *, is_deep: bool) -> Passes:
         past_end = max(tier.past_end, self._source.safe + 1)
@@ -338,23 +334,20 @@ class Poller:
 
     async def _run(self, scan: Scan) -> None:
         """Read pages until the scan ends; a deep one pauses for events, and for narrow scans."""
-        before, pages, began = scan.events, scan.pages, anyio.current_time()
+        events, pages = scan.events, scan.pages
         try:
-            while not scan.ended:
+            while not scan.walk.ended:
                 await self._read_page(scan)
-                if scan.tier is not NARROW and not scan.ended:
+                if scan.tier is not NARROW and not scan.walk.ended:
                     await self._report_progress(scan)
                     is_overtaken = scan.is_deep and anyio.current_time() >= self.pace.due
-                    if scan.events > before or is_overtaken:
+                    if scan.events > events or is_overtaken:
                         return
             if scan.walk.ignores_offset:
                 raise FeedProtocolError(
                     "every page of the listing is its first one: the service ignores `offset`, or a proxy drops the"
                     ' bodies of GETs, which get_parameters="query" avoids'
                 )
-        except LoginRejectedError:
-            self.phase = "stopped"
-            raise
         except READ_ERRORS as error:
             await self._fail(scan, error)
             return
@@ -363,8 +356,6 @@ class Poller:
                 # Readers who leave before a page comes would cost a request each.
                 self.pace.quiet_until = max(self.pace.quiet_until, self.pace.due)
             raise
-        finally:
-            scan.seconds += anyio.current_time() - began
         await self._end(scan)
 
     async def _read_page(self, scan: Scan) -> None:
@@ -382,77 +373,64 @@ class Poller:
             walk.take(keys_of(page, self._source.row_key))
         if walk.broken and scan.refusal is not None:
             raise scan.refusal
-        received = self._clock.read()
-        records = self._source.merged(page.records)
-        unreadable = self._source.unreadable(page)
-        sightings = {one.key: one for record in records for one in self._source.sightings(record)}
-        self._note(scan, records, sightings, unreadable)
+        if walk.is_cut:
+            self._is_cut = True
+            scan.walk = self._passes(scan.tier, is_deep=scan.is_deep)
         scan.pages += 1
         scan.rows += len(page.records) + len(page.broken)
         scan.attempts = 0
         self.pace.record_reply(is_deep=scan.is_deep)
         if not scan.is_deep:
             self.window, self.pages = scan.window, scan.pages
-        await self._commit(scan, [*sightings.values()], unreadable, sent, received)
-        if walk.is_cut:
-            self._is_cut = True
-            scan.walk = self._passes(scan.tier, is_deep=scan.is_deep)
-
-    def _note(
-        self, scan: Scan, records: Sequence[Any], sightings: dict[str, Sighting], unreadable: Sequence[DecodeError]
-    ) -> None:
-        scan.seen.update(sightings)
-        for record in records:
-            scan.subjects.add(record.index)
-            if (selected := self._source.selected(record)) is not None:
-                scan.only[record.index] = selected
-        for error in unreadable:
-            index = wire.index_of_raw(error.raw)
-            if index is not None:
-                scan.uncertain.add(index)
-        subjects = [one.subject for one in sightings.values()]
-        scan.listed = max([*subjects, *(() if scan.listed is None else (scan.listed,))], default=None)
-        for key in sightings:
-            self._missing_since.pop(key, None)
+        sightings = {
+            one.key: one for record in self._source.merged(page.records) for one in self._source.sightings(record)
+        }
+        await self._commit(scan, sightings, self._source.unreadable(page), sent, self._clock.read())
 
     async def _commit(
         self,
         scan: Scan,
-        sightings: Sequence[Sighting],
+        sightings: dict[str, Sighting],
         unreadable: Sequence[DecodeError],
         sent: Reading,
         received: Reading,
     ) -> None:
         """Write a page: its items, its events and, with the last page, the watermark."""
         before, source = self.state, self._source
-        assert scan.began is not None
-        at, ended = before.at(sent), before.at(received)
-        view = View(
-            at=at,
-            since=at - scan.window if source.windowed else at,
-            recent=before.time - self._allowance,
-            between=before.between(received, self._lag),
-            unseen=scan.unseen,
-            tells_baseline=scan.tells_baseline,
-        )
-        keys = [one.key for one in sightings] + [key_of_unreadable(error) for error in unreadable]
+        at = before.at(sent)
+        scan.seen |= {key: one.subject for key, one in sightings.items()}
+        scan.uncertain |= {wire.index_of_raw(error.raw) for error in unreadable}
+        for key in sightings:
+            self._missing_since.pop(key, None)
+        keys = [*sightings, *map(key_of_unreadable, unreadable)]
 
         def write(db: Database) -> tuple[State, int, Sequence[Item], bool]:
             state, moved = before, False
             missing: Sequence[Item] = ()
             known = feeds.items(db, self._feed, keys) if keys else {}
-            decision = decide(db, source, sightings, unreadable, known, view)
-            feeds.put_items(db, self._feed, decision.changed)
-            stale = [one for one in decision.seen if source.windowed or _is_stale(known[one.key], at)]
-            feeds.touch_items(db, self._feed, stale)
-            events = [*decision.events]
+            changed, seen, events = decide(
+                db,
+                source,
+                sightings.values(),
+                unreadable,
+                known,
+                at=at,
+                since=at - scan.window if source.windowed else at,
+                recent=before.time - self._allowance,
+                # One pass may skip a row that moves, which the next one finds.
+                between=before.between(received, self._allowance or self.pace.interval),
+                unseen=scan.unseen,
+                tells_baseline=scan.tells_baseline,
+            )
+            feeds.put_items(db, self._feed, changed)
+            feeds.touch_items(db, self._feed, [one for one in seen if source.windowed or _is_stale(known[one.key], at)])
             if scan.is_complete:
                 if state.is_primed and source.tells_absence:
-                    missing = self._missing(db, scan, ended)
+                    missing = self._missing(db, scan, before.at(received))
                 moved = not scan.is_deep and (not state.is_primed or self._reaches(scan, received))
                 gap = state.gap(received, self._allowance) if moved and source.windowed else None
                 if gap is not None:
-                    events.append(NewEvent(f"gap:{state.time}", None, gap.kind, dump_event(gap)))
+                    events.append(new_event(f"gap:{state.time}", None, gap))
                 state = self._after(scan, moved=moved)
                 feeds.put_state(db, self._feed, state.dump())
             return state, feeds.add_events(db, self._feed, events), missing, moved
@@ -468,9 +446,7 @@ class Poller:
             self.open_events += added
 
     def _after(self, scan: Scan, *, moved: bool) -> State:
-        state, began = self.state, scan.began
-        assert began is not None
-        time = state.at(began)
+        state, time = self.state, self.state.at(scan.began)
         done = {
             one.name: time
             for one in self._source.ladder
@@ -480,12 +456,8 @@ class Poller:
         state = attrs.evolve(state, done={**state.done, **done})
         if not moved:
             return state
-        stage = state.stage
-        if stage == "new":
-            stage = "listed" if isinstance(self._options.start, timedelta) else "primed"
-        elif stage == "listed":
-            stage = "primed"
-        return attrs.evolve(state, time=time, reading=began, stage=stage)
+        is_listed = state.stage == "new" and isinstance(self._options.start, timedelta)
+        return attrs.evolve(state, time=time, reading=scan.began, stage="listed" if is_listed else "primed")
 
     # Outcomes
 
@@ -493,17 +465,17 @@ class Poller:
         self._is_swept = self._is_swept or scan.tier is self._source.ladder[0]
         self._drop(scan)
         if not scan.is_deep:
+            now = anyio.current_time()
             self._is_long = scan.walk.is_long
             self._is_cut = self._is_cut and scan.walk.is_long
-            self._duration = max(SCAN_TIME, scan.seconds)
-            phase: Phase = "live" if scan.moved else "catching-up"
-            self.phase = phase if self.state.is_primed else "priming"
-            if scan.moved and scan.began is not None:
-                self.last_success = datetime.fromtimestamp(scan.began.wall, UTC)
-                self.subjects, self.items = len(scan.subjects), len(scan.seen)
+            self._duration = max(SCAN_TIME, now - scan.started)
+            self._phase = "priming" if not self.state.is_primed else "live" if scan.moved else "catching-up"
+            if scan.moved:
+                self._last_success = datetime.fromtimestamp(scan.began.wall, UTC)
+                self.subjects, self.items = len({*scan.seen.values()}), len(scan.seen)
             else:
                 # The window slid past the watermark during the scan: repeat it with a wider window.
-                self.pace.repeat_soon(anyio.current_time())
+                self.pace.repeat_soon(now)
         await self._reports.send_recovery()
         await self._report_end(scan, is_complete=scan.is_deep or scan.moved)
         if scan.missing:
@@ -517,9 +489,8 @@ class Poller:
             self._narrow = None
 
     async def _fail(self, scan: Scan, error: FreightExchangeError) -> None:
-        if not self.state.is_primed and not is_transient(error):
+        if isinstance(error, LoginRejectedError) or not (self.state.is_primed or is_transient(error)):
             # A wrong address is raised, so that it does not look like an outage.
-            self.phase = "stopped"
             raise error
         scan.attempts += 1
         pause = self.pace.record_failure(anyio.current_time(), error, is_deep=scan.is_deep)
@@ -531,8 +502,8 @@ class Poller:
         if is_over or isinstance(error, FeedProtocolError):
             self._drop(scan)
             await self._report_end(scan, is_complete=False, error=error)
-        if self.state.stage != "new":
-            self.phase = self.phase if scan.is_deep else "backing-off"
+        if self.state.stage != "new" and not scan.is_deep:
+            self._phase = "backing-off"
         await self._reports.send_error(error, pause)
 
     def _facts(self, scan: Scan) -> dict[str, Any]:
@@ -543,29 +514,25 @@ class Poller:
     async def _report_end(self, scan: Scan, *, is_complete: bool, error: FreightExchangeError | None = None) -> None:
         elapsed = anyio.current_time() - scan.started
         ends: dict[str, Any] = {"pages": scan.pages, "rows": scan.rows, "events": scan.events, "elapsed": elapsed}
-        await self._reports.send(ScanRecord(**self._facts(scan), **ends, error=error, complete=is_complete))
+        await self._client.hooks.emit(ScanRecord(**self._facts(scan), **ends, error=error, complete=is_complete))
 
     async def _report_progress(self, scan: Scan) -> None:
-        now, facts = anyio.current_time(), self._facts(scan)
-        elapsed, count = now - scan.started, len(scan.seen)
+        now, count = anyio.current_time(), len(scan.seen)
         if now - max(self._logged, scan.started) >= _BETWEEN_LINES:
             self._logged = now
             _logger.info(
                 "the feed %r is reading what was updated in the last %d s: %d pages, %d records so far",
                 self._options.name, scan.window, scan.pages, count,
             )  # fmt: skip
-        is_first = not self.state.is_primed
-        progress = ScanProgress(**facts, first=is_first, pages=scan.pages, requests=count, elapsed=elapsed)
-        await self._reports.send(progress)
+        ends: dict[str, Any] = {"pages": scan.pages, "requests": count, "elapsed": now - scan.started}
+        await self._client.hooks.emit(ScanProgress(**self._facts(scan), **ends, first=not self.state.is_primed))
 
     async def _prune(self) -> None:
-        now, retention = self.time(), self._options.retention.total_seconds()
+        now, retention = self.state.at(self._clock.read()), self._options.retention.total_seconds()
         if now - self._pruned < _HOUR:
             return
         is_more_due = await self.hold(
-            lambda db: feeds.prune(
-                db, self._feed, items_before=now - retention, retention=retention, acked_only=self._options.acked_only
-            )
+            lambda db: feeds.prune(db, self._feed, items_before=now - retention, retention=retention)
         )
         # Pruning runs in parts, one after each scan, so that no reader waits long.
         self._pruned = -math.inf if is_more_due else now
@@ -579,13 +546,8 @@ class Poller:
         does an empty narrow scan.
         """
         since = now - scan.window + 1 if self._source.windowed else NEVER
-        rows = [
-            row
-            for row in feeds.live_items(db, self._feed, since)
-            if row.key not in scan.seen
-            and row.subject not in scan.uncertain
-            and (row.subject is None or scan.only.get(row.subject, row.key) == row.key)
-        ]
+        live = feeds.live_items(db, self._feed, since)
+        rows = [row for row in live if row.key not in scan.seen and row.subject not in scan.uncertain]
         is_much = len(rows) > _FEW and 2 * len(rows) > len(scan.seen)
         if is_much or (not scan.seen and scan.tier is NARROW):
             return [row for row in rows if now - self._missing_since.setdefault(row.key, now) >= _HOUR]
@@ -593,25 +555,26 @@ class Poller:
 
     async def _look_up(self, scan: Scan) -> None:
         """Look up the requests of missing items. A denial counts after a look-up has found something just listed."""
-        now, settled = anyio.current_time(), self.time() - self._allowance
+        now = anyio.current_time()
+        settled, after = self.state.at(self._clock.read()) - self._allowance, self._look_up_after
         suspects: dict[int, list[Item]] = {}
         for row in scan.missing:
-            if row.last_seen <= settled:
+            if row.last_seen <= settled and after.get(row.subject, now) <= now:
                 suspects.setdefault(row.subject or 0, []).append(row)
-        if not suspects or now < max(self._look_ups_due, self.pace.quiet_until):
+        if not suspects or now < max(after.get(None, now), self.pace.quiet_until):
             return
+        subject = None
         try:
-            if scan.listed is not None and not await self._is_trusted(scan):
+            if scan.seen and not await self._is_trusted(scan):
+                after[None] = now + _DISTRUST
                 return
             for subject, rows in [*suspects.items()][:_LOOK_UPS]:
-                present = await self._find(subject)
-                await self._confirm(subject, rows, present, is_listed=subject in scan.subjects)
+                await self._confirm(subject, rows, await self._find(subject))
         except LoginRejectedError:
-            self.phase = "stopped"
             raise
         except READ_ERRORS as error:
-            # A failed look-up is no failure of the scan.
-            self._look_ups_due = now + _DISTRUST
+            # A failed look-up is no failure of the scan. The next scan looks up the others.
+            after[subject] = now + _DISTRUST
             if retry_delay(error) is not None:
                 self.pace.record_failure(anyio.current_time(), error)
             _logger.debug("a look-up of the feed %r failed: %s", self._options.name, error)
@@ -622,17 +585,16 @@ class Poller:
         return None if found is None else {one.key for record in found for one in self._source.sightings(record)}
 
     async def _is_trusted(self, scan: Scan) -> bool:
-        assert scan.listed is not None
-        if not scan.seen.isdisjoint(await self._find(scan.listed) or ()):
+        listed = max(scan.seen.values())
+        if not scan.seen.keys().isdisjoint(await self._find(listed) or ()):
             return True
-        self._look_ups_due = anyio.current_time() + _DISTRUST
         _logger.warning(
             "the look-up of request %d found nothing although it is listed; nothing counts as gone until one works",
-            scan.listed,
+            listed,
         )
         return False
 
-    async def _confirm(self, subject: int, rows: Sequence[Item], present: set[str] | None, *, is_listed: bool) -> None:
+    async def _confirm(self, subject: int, rows: Sequence[Item], present: set[str] | None) -> None:
         """Write the result of a look-up: what it denies is gone; what it shows is not missed until it is listed again.
 
         A scan that lacked what a look-up shows has dated its update wrongly, by an earlier scan that missed it.
@@ -643,17 +605,16 @@ class Poller:
         last_seen = {row.key: row.last_seen for row in rows}
 
         def write(db: Database) -> int:
-            known = feeds.items(db, self._feed, [*last_seen]).values()
-            current = [item for item in known if item.digest and item.last_seen == last_seen[item.key]]
+            known = feeds.items_of(db, self._feed, subject)
+            current = [item for item in known if item.digest and item.last_seen == last_seen.get(item.key)]
             found = [item for item in current if present is None or item.key in present]
             feeds.touch_items(db, self._feed, [item._replace(updated_after=NEVER) for item in found])
             items = [item for item in current if item not in found]
-            expected = {item.key for item in items} if is_listed else self._source.leaves_only(items)
             last = max((item.last_seen for item in items), default=at)
             between = latest - timedelta(seconds=at - last + self._allowance), latest
-            decision = decide_gone(db, self._source, items, expected, at, between)
-            feeds.put_items(db, self._feed, decision.changed)
-            return feeds.add_events(db, self._feed, decision.events)
+            changed, events = decide_gone(db, self._source, items, self._source.expected(known), at, between)
+            feeds.put_items(db, self._feed, changed)
+            return feeds.add_events(db, self._feed, events)
 
         with anyio.CancelScope(shield=True):
             self.open_events += await self.hold(write)

@@ -16,7 +16,7 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.base import EXACT
 from freight_exchange.endpoints.resources import SEARCH, SEARCH_ALL
-from freight_exchange.endpoints.service import Listed, Reported
+from freight_exchange.endpoints.service import Listed, Reported, joined
 from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError, is_from_login
 from freight_exchange.feed.events import (
     Answer,
@@ -24,7 +24,6 @@ from freight_exchange.feed.events import (
     OfferEvent,
     RequestEvent,
     StoredEvent,
-    Unreadable,
     load_record,
 )
 from freight_exchange.feed.state import WIDEST, Tier
@@ -50,7 +49,6 @@ FIELDS: Final = tuple(field.name for field in attrs.fields(RateRequest) if field
 _OFFER_FIELDS: Final = ("amount", "currency", "status", "terms", "rates")
 _HOUR: Final = 3600.0
 _READINGS_WITHOUT_CONTACT: Final = 3
-_SHORTEST_SECRET: Final = 16
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 _values = attrgetter(*FIELDS)
 
@@ -71,8 +69,7 @@ class Source:
     Attributes:
         name: Name of the feed in the store of a bot.
         safe: Rows of a page that no service cuts.
-        windowed: Whether the listing has a window. If not, each scan reads all of it, and one pass is enough: what it
-            skips, the next one finds.
+        windowed: Whether the listing has a window. If not, each scan reads all of it, in one pass.
         tells_absence: Whether an item that is not listed any more makes an event.
         ladder: The deep tiers, the deepest first.
     """
@@ -118,7 +115,6 @@ class Source:
         return self.merged(records)
 
     def row_key(self, record: Any) -> Hashable:
-        """Return what identifies a row of the listing."""
         return int(record.index)
 
     def merged(self, records: Sequence[Any]) -> Sequence[Any]:
@@ -129,36 +125,17 @@ class Source:
         """Return the errors of a page that hide an item."""
         return [*page.broken]
 
-    def _dump(self, text: str) -> bytes:
-        # A service may repeat the caller's token in any text. Shorter secrets may be parts of other words.
-        for secret in self._service.connection.redactor._forms():
-            if len(secret) >= _SHORTEST_SECRET and secret in text:
-                text = text.replace(secret, "***")
-        return text.encode()
-
     def sightings(self, record: Any) -> Iterable[Sighting]:
-        """Yield the items of a record."""
         raise NotImplementedError
 
-    def selected(self, record: Any) -> str | None:
-        """Return the key of the only item of the record's request that is listed from now on, if it shows one."""
-        return None
-
-    def leaves_only(self, items: Sequence[Item]) -> set[str]:
-        """Return the keys of those among the vanished items of a request that were still expected."""
+    def expected(self, items: Sequence[Item]) -> set[str]:
+        """Return the keys of those among the known items of a request whose absence is news."""
         return {item.key for item in items}
 
     def event(
         self, db: Database, kind: Kind, now: bytes, before: bytes | None, between: Between, *, returned: bool
     ) -> StoredEvent | None:
-        """Return the event of a change, if it makes one.
-
-        Args:
-            db: The database, to complete the record.
-            now: The record; for `gone`, as it was last seen.
-            before: The record before, if the store still has it.
-            returned: Whether the item was reported as gone.
-        """
+        """Return the event of a change, if it makes one. `returned` says that the item was reported as gone."""
         raise NotImplementedError
 
 
@@ -185,31 +162,32 @@ class Requests(Source):
 
     def sightings(self, record: RateRequest) -> Iterable[Sighting]:
         digest = _digest([value if value.__class__ in _PLAIN else _canonical(value) for value in _values(record)])
-        yield Sighting(str(record.index), record.index, digest, lambda: self._dump(to_json(record)))
+        yield Sighting(str(record.index), record.index, digest, lambda: to_json(record).encode())
 
     def event(
         self, db: Database, kind: Kind, now: bytes, before: bytes | None, between: Between, *, returned: bool
     ) -> RequestEvent:
         request = load_record(now, RateRequest)
         previous = None if before is None else load_record(before, RateRequest)
-        is_change = kind == "changed" and previous is not None
         return RequestEvent(
             kind=self._KINDS[kind],
             request=request,
             previous=previous,
-            changed=_differences(previous, request) if is_change and previous is not None else (),
+            changed=() if previous is None or kind != "changed" else _differences(previous, request),
             returned=returned,
             observed_between=between,
         )
 
 
 class Offers(Source):
-    """Offers on the account's own requests: `new`, `changed`, `answered`, `gone` (service document, 4.7)."""
+    """Offers on the account's own requests: `new`, `changed`, `answered`, `gone` (service document, 4.7).
+
+    `prepare` is awaited before each page.
+    """
 
     name = "offers"
 
     def __init__(self, service: Service, prepare: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Create the source; `prepare` is awaited before each page."""
         super().__init__(service, SEARCH_ALL)
         self._prepare = prepare
 
@@ -222,15 +200,7 @@ class Offers(Source):
         return record.index, *(offer.id for offer in record.offers)
 
     def merged(self, records: Sequence[Listing]) -> Sequence[Listing]:
-        """Give each row of a request the offers of all its rows: a join returns one row for each offer."""
-        offers: dict[int, tuple[Offer, ...]] = {}
-        for record in records:
-            offers[record.index] = (*offers.get(record.index, ()), *record.offers)
-        firsts = {record.index: record for record in reversed(records)}
-        return [
-            record if len(record.offers) == len(offers[index]) else attrs.evolve(record, offers=offers[index])
-            for index, record in firsts.items()
-        ]
+        return joined(records)
 
     def unreadable(self, page: wire.Rows[Listing]) -> list[DecodeError]:
         flaws = (flaw for flaw in page.flaws if ".offer" in flaw.path)
@@ -245,19 +215,14 @@ class Offers(Source):
                     f"{record.index}:{offer.id}",
                     record.index,
                     _digest([*values, _answer(offer, record)]),
-                    lambda number=offer.id: self._dump(json.dumps({"offer": number, "listing": to_dict(record)})),  # type: ignore[misc]
+                    lambda number=offer.id: json.dumps({"offer": number, "listing": to_dict(record)}).encode(),  # type: ignore[misc]
                 )
 
-    def selected(self, record: Listing) -> str | None:
-        return None if record.selected is None else f"{record.index}:{record.selected.id}"
-
-    def leaves_only(self, items: Sequence[Item]) -> set[str]:
+    def expected(self, items: Sequence[Item]) -> set[str]:
         """After a selection the service may list the selected offer alone; so only that one can vanish."""
-        expected = {item.key for item in items}
-        for item in items:
-            if item.record is not None and _answer(*load_offer(item.record)) == "approved":
-                return {item.key}
-        return expected
+        living = {item.key: item.record for item in items if item.digest and item.record is not None}
+        selected = {key for key, record in living.items() if _answer(*load_offer(record)) == "approved"}
+        return selected or {*living}
 
     def event(
         self, db: Database, kind: Kind, now: bytes, before: bytes | None, between: Between, *, returned: bool
@@ -317,7 +282,7 @@ class SelectedBids(Source):
             self._without_contact[record.index] += 1
             if self._without_contact[record.index] < _READINGS_WITHOUT_CONTACT:
                 return
-        yield Sighting(str(record.index), record.index, b"selected", lambda: self._dump(to_json(record)))
+        yield Sighting(str(record.index), record.index, b"selected", lambda: to_json(record).encode())
 
     def event(
         self, db: Database, kind: Kind, now: bytes, before: bytes | None, between: Between, *, returned: bool
@@ -338,11 +303,6 @@ class SelectedBids(Source):
 def hash_of(raw: object) -> str:
     """Return a short hash of a row that cannot be read."""
     return _digest(json.dumps(raw, sort_keys=True, default=str)).hex()
-
-
-def unreadable_event(error: DecodeError, observed: datetime) -> Unreadable:
-    """Return the event of a row that cannot be read."""
-    return Unreadable(index=wire.index_of_raw(error.raw), raw=error.raw, error=str(error), observed=observed)
 
 
 def _digest(values: object) -> bytes:

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, Literal
 
 import attrs
@@ -78,11 +79,7 @@ class State:
 
     @classmethod
     def load(cls, text: str | None, now: Reading) -> State:
-        """Return the stored state, with its age measured by the steady clocks of `now` from here on.
-
-        Raises:
-            StoreError: It is damaged, or another version of this package wrote it.
-        """
+        """Return the stored state, with its age measured by the steady clocks of `now` from here on."""
         if text is None:
             return cls(time=now.wall, reading=now)
         try:
@@ -143,9 +140,9 @@ class State:
 class Snapshot:
     """Walk through a listing that is short most of the time: one page that has all rows, and a look behind its end.
 
-    The first page has the documented size, which no service cuts. If it is full, the largest page may have all rows.
-    Then the places behind its last row are read in the documented size, until two pages are empty. Rows that only these
-    have, or too many, prove that the service cuts pages: then the listing `is_cut`, and `Passes` has to read it.
+    If the first page is full, the largest one may have all rows. Then the places behind its last row are read in the
+    documented size, until two pages are empty. Rows that only these have, or too many, prove that the service cuts
+    pages: then the listing `is_cut`, and `Passes` has to read it.
     """
 
     def __init__(self, safe: int, largest: int, *, is_long: bool) -> None:
@@ -159,7 +156,6 @@ class Snapshot:
         self._before: Sequence[Hashable] | None = None
 
     def take(self, keys: Sequence[Hashable]) -> None:
-        """Process the requested page."""
         is_new = not self._rows.issuperset(keys)
         self._rows.update(keys)
         if self.number == 0 and len(keys) >= self.size:
@@ -200,16 +196,13 @@ class Passes:
     is_cut = False
 
     def __init__(self, safe: int, largest: int, *, past_end: int, most: int = MOST_PASSES) -> None:
-        self._safe, self._largest, self._past_end, self._most = safe, largest, past_end, most
+        self._begin = partial(Pass, largest, safe=safe, past_end=past_end)
+        self._safe, self._most = safe, most
         self._up = self._begin()
         self._walk: Pass | Down = self._up
         self._rows: set[Hashable] = set()
         self._news = self._passes = 0
-        self._refused = (-1, 0)
         self.ended = False
-
-    def _begin(self) -> Pass:
-        return Pass(self._largest, safe=self._safe, past_end=self._past_end)
 
     @property
     def number(self) -> int:
@@ -233,7 +226,6 @@ class Passes:
         return len(self._rows) >= self._safe
 
     def take(self, keys: Sequence[Hashable]) -> None:
-        """Process the requested page."""
         self._walk.take(keys)
         self._news += not self._rows.issuperset(keys)
         self._rows.update(keys)
@@ -241,15 +233,10 @@ class Passes:
 
     def refuse(self, status: int | None) -> bool:
         """Process a refusal in place of the page; return `False` if it is an error."""
-        at = self.number, self.size
-        if self._most == 1 and status in REFUSALS and self.number > 0 and at != self._refused:
-            # No second pass will notice a refusal that was an outage: the page is requested again.
-            self._refused = at
-            return True
-        if self._walk.refuse(status) is None:
-            return False
-        self._turn()
-        return True
+        is_end = self._walk.refuse(status) is not None
+        if is_end:
+            self._turn()
+        return is_end
 
     def _turn(self) -> None:
         if not self._walk.ended:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal, TypeGuard
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from freight_exchange.base import Serializable
-from freight_exchange.feed.events import Gap, OfferEvent, RequestEvent, StoredEvent, Unreadable, load_event, load_record
+from freight_exchange.feed.events import Gap, OfferEvent, RequestEvent, Unreadable, load_event, load_record
 from freight_exchange.feed.sources import load_offer
 from freight_exchange.models import RateRequest
 
@@ -35,8 +35,7 @@ class FeedStatus(Serializable):
         cover_age: Age of the watermark: the time before which no update was missed, except for those that the service
             shows later than `allowance`. `None` before the feed was entered. In a healthy feed it stays small.
         last_success: When the last complete scan began, UTC.
-        window: Window of the running or last scan.
-        pages: Pages of that scan so far.
+        window, pages: Window and pages of the running or last scan.
         allowance: Time that the service may take to show an update.
         unacknowledged: Number of events that wait to be delivered or acknowledged.
         gaps: The gaps that are not acknowledged yet.
@@ -56,18 +55,13 @@ class FeedStatus(Serializable):
 
 @attrs.frozen(kw_only=True)
 class OfferFeedStatus(Serializable):
-    """Status of a feed of offers.
+    """Status of a feed of offers. The other fields are as in `FeedStatus`.
 
     Attributes:
-        state: As in `FeedStatus`.
         cover_age: Time since the start of the last complete scan; `None` before the first. In a healthy feed it stays
             small.
-        last_success: When the last complete scan began, UTC.
-        pages: Pages of the last scan.
         requests: Number of your requests that the last scan has listed with offers.
         offers: Number of offers on them.
-        unacknowledged: Number of events that wait to be delivered or acknowledged.
-        retry_in: Time until the next request after a failure: at least an interval, and at least `Retry-After`.
     """
 
     state: Phase
@@ -118,16 +112,17 @@ def explain_request(
 
     `to_utc` converts a time on the feed's clock; `unseen` is the explanation for a request that no scan has seen.
     """
-
-    def is_wanted(event: StoredEvent) -> bool:
-        return isinstance(event, RequestEvent) and (where is None or where.matches(event.request))
-
+    waiting = [
+        event
+        for row in events
+        if not row.acked
+        and isinstance(event := load_event(row.kind, row.payload), RequestEvent)
+        and (where is None or where.matches(event.request))
+    ]
     record = None if item is None or item.record is None else load_record(item.record, RateRequest)
     reason = None if where is None or record is None else where.excluded_by(record)
-    excluded = None if reason is None else f": {reason}"
-    return _explain(
-        index, f"request {index}", item, events, to_utc, is_wanted=is_wanted, unseen=unseen, excluded=excluded
-    )
+    excluded = "" if reason is None else f"is excluded by the filter: {reason}"
+    return _explain(index, f"request {index}", item, events, waiting, to_utc, unseen, excluded)
 
 
 def explain_offer(
@@ -139,19 +134,16 @@ def explain_offer(
     where: OfferFilter | None,
 ) -> Explanation:
     """Explain why an offer was delivered or not; the arguments are those of `explain_request`."""
-
-    def is_its(event: StoredEvent) -> TypeGuard[OfferEvent]:
-        return isinstance(event, OfferEvent) and event.offer.id == offer
-
-    def is_wanted(event: StoredEvent) -> bool:
-        return is_its(event) and (where is None or where.matches(event.offer, event.listing))
-
-    its = [row for row in events if is_its(load_event(row.kind, row.payload))]
+    loaded = [(row, load_event(row.kind, row.payload)) for row in events]
+    its = [(row, event) for row, event in loaded if isinstance(event, OfferEvent) and event.offer.id == offer]
+    waiting = [
+        event for row, event in its if not row.acked and (where is None or where.matches(event.offer, event.listing))
+    ]
     record = None if item is None else item.record
     is_excluded = where is not None and record is not None and not where.matches(*load_offer(record))
+    what, excluded = f"offer {offer} on request {request}", "is excluded by the filter" if is_excluded else ""
     unseen = "was in no scan: the service has not listed it, or it cannot be read"
-    what, excluded = f"offer {offer} on request {request}", "" if is_excluded else None
-    return _explain(request, what, item, its, to_utc, is_wanted=is_wanted, unseen=unseen, excluded=excluded)
+    return _explain(request, what, item, [row for row, _ in its], waiting, to_utc, unseen, excluded)
 
 
 def _explain(
@@ -159,28 +151,27 @@ def _explain(
     what: str,
     item: Item | None,
     events: Sequence[EventRow],
+    waiting: Sequence[RequestEvent | OfferEvent],
     to_utc: Callable[[float], datetime],
-    *,
-    is_wanted: Callable[[StoredEvent], bool],
     unseen: str,
-    excluded: str | None,
+    excluded: str,
 ) -> Explanation:
+    kinds = tuple(event.kind for event in events)
     verdict: Verdict
-    waiting = [one for one in events if not one.acked and is_wanted(load_event(one.kind, one.payload))]
-    if item is None and not any(event.kind == Unreadable.kind for event in events):
+    if item is None and Unreadable.kind not in kinds:
         verdict, why = "unseen", unseen
     elif waiting:
         verdict, why = "waiting", f"is {waiting[0].kind}, and its event waits to be pulled or acknowledged"
-    elif item is None or (events and events[-1].kind == Unreadable.kind):
+    elif item is None or kinds[-1:] == (Unreadable.kind,):
         verdict, why = "unreadable", "is listed and cannot be read: an Unreadable event has the reason"
-    elif excluded is not None:
-        verdict, why = "excluded", f"is excluded by the filter{excluded}"
+    elif excluded:
+        verdict, why = "excluded", excluded
     elif item.version == 0:
         verdict, why = "baseline", "was listed when the feed began, which delivers later ones only, and has not changed"
-    elif not events:
+    elif not kinds:
         verdict, why = "handed-out", "was handed out, or excluded by a filter, longer ago than events are kept"
     else:
-        verdict, why = "handed-out", f"was handed out and acknowledged: the last event was {events[-1].kind!r}"
+        verdict, why = "handed-out", f"was handed out and acknowledged: the last event was {kinds[-1]!r}"
     return Explanation(
         index=index,
         verdict=verdict,
@@ -188,5 +179,5 @@ def _explain(
         first_seen=None if item is None else to_utc(item.first_seen),
         # A tombstone has no time at which the request was last seen.
         last_seen=None if item is None or item.record is None else to_utc(item.last_seen),
-        events=tuple(event.kind for event in events),
+        events=kinds,
     )

@@ -1,4 +1,4 @@
-"""Backup of a file, and the move of a bot from a file into a database or back."""
+"""Backup of a file, and the move of a bot from a file into a database."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import contextlib
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import anyio.to_thread
 
-from freight_exchange.errors import ConfigurationError, StoreAwayError, StoreError
+from freight_exchange.errors import StoreAwayError, StoreError
 from freight_exchange.store.database import as_store
 from freight_exchange.store.errors import from_sqlite
 
@@ -22,27 +22,8 @@ if TYPE_CHECKING:
     from freight_exchange.store.postgres import Postgres
 
 _BATCH: Final = 1000
-_FEEDS: Final = "SELECT id FROM feed WHERE binding = :binding"
-_HANDLERS: Final = "SELECT id FROM handler WHERE binding = :binding"
-_MARKS: Final = "SELECT 'pruned ' || id FROM feed WHERE binding = :binding"
-
-_TABLES: Final = {
-    "binding": ("id, url, account, name, created", "id = :binding"),
-    "feed": ("id, binding, name, state, epoch", "binding = :binding"),
-    "item": (
-        "feed, key, subject, digest, record, version, first_seen, last_seen, updated_after", f"feed IN ({_FEEDS})"
-    ),
-    "event": ("id, feed, key, subject, kind, payload, at, acked", f"feed IN ({_FEEDS})"),
-    "handler": ("id, binding, name, feed, cursor, at", "binding = :binding"),
-    "delivery": ("event, handler, subject, state, attempts, not_before, error, owner", f"handler IN ({_HANDLERS})"),
-    "effect": (
-        "id, binding, key, kind, subject, state, version, revision, event, payload, at, owner", "binding = :binding"
-    ),
-    "reading": ("binding, name, began, payload", "binding = :binding"),
-    "meta": ("key, value", f"key IN ({_MARKS} UNION ALL {_MARKS.replace('pruned', 'silent')})"),
-}  # fmt: skip
-"""Columns and rows of each table that is moved. Replicas stay behind: none of them lives."""
-
+_STAY: Final = frozenset({"replica", "command"})
+"""Tables that are not moved: nothing runs."""
 _NUMBERED: Final = ("binding", "feed", "event", "handler", "effect")
 
 
@@ -56,125 +37,6 @@ async def backup(path: str | os.PathLike[str], target: str | os.PathLike[str]) -
         if store.is_shared:
             raise StoreError(f"{store.place} is no file: back it up with pg_dump")
     await anyio.to_thread.run_sync(_back_up, path, Path(target))
-
-
-async def move(
-    source: str | os.PathLike[str], target: str | os.PathLike[str], *, name: str | None = None
-) -> dict[str, int]:
-    """Move a bot from a file into an empty database, or from a database into a new file.
-
-    Nothing may run with either. The rows are compared before they are committed. The source keeps its rows, with a mark
-    that no bot passes. If the reply to the commit is lost, the mark stays: call it again with the same target.
-
-    Args:
-        source, target: A path or an address.
-        name: The name of the bot, if the source has several.
-
-    Returns:
-        The number of rows of each table.
-
-    Raises:
-        HeldError: Another process has a file.
-        StoreError: A replica runs, the target is not empty, or the copy differs.
-    """
-    async with as_store(source) as one, as_store(target) as other:
-        binding = await one.run(_mark, other.place, name)
-        try:
-            return await anyio.to_thread.run_sync(_move, one.database, other.database, binding)
-        except StoreAwayError:
-            raise
-        except BaseException:
-            with anyio.CancelScope(shield=True), contextlib.suppress(StoreError):
-                await one.run(_unmark, binding)
-            raise
-
-
-def _mark(db: Database, place: str, name: str | None) -> int:
-    db.run("SELECT value FROM meta WHERE key = 'schema_version' {LOCK}")
-    binding = _choose(db, name)
-    sql = "SELECT holder FROM replica WHERE binding = :binding AND lease_until > {NOW}"
-    running = db.run(sql, binding=binding).fetchone()
-    if running and db.dialect != "sqlite":
-        raise StoreError(f"{running[0]} runs with {db.place}: stop all replicas of the bot first")
-    key = f"moved {binding}"
-    marked = db.run("SELECT value FROM meta WHERE key = :key", key=key).fetchone()
-    if marked and marked[0] != place:
-        raise StoreError(f"{db.place} was moved into {marked[0]}")
-    db.run("INSERT INTO meta (key, value) VALUES (:key, :place) ON CONFLICT (key) DO NOTHING", key=key, place=place)
-    return binding
-
-
-def _choose(db: Database, name: str | None) -> int:
-    found = db.run("SELECT id, name FROM binding ORDER BY id").fetchall()
-    chosen = [number for number, its_name in found if name in (None, its_name)]
-    if len(chosen) == 1:
-        return int(chosen[0])
-    if not found:
-        raise StoreError(f"{db.place} has no bot yet: there is nothing to move")
-    names = ", ".join(repr(its_name) for _, its_name in found)
-    raise ConfigurationError(f"the name of one bot is needed: {db.place} has {names}")
-
-
-def _unmark(db: Database, binding: int) -> None:
-    db.run("DELETE FROM meta WHERE key = :key", key=f"moved {binding}")
-
-
-def _move(source: SQLite | Postgres, target: SQLite | Postgres, binding: int) -> dict[str, int]:
-    with source.transaction(), target.transaction():
-        source.unlimited()
-        target.unlimited()
-        if target.run("SELECT 1 FROM binding").fetchone() is not None:
-            # The commit of an earlier call, whose reply was lost.
-            counts, digest = _digest(source, binding)
-            if _digest(target, binding) == (counts, digest):
-                return counts
-            raise StoreError(f"{target.place} has another bot already: give an empty one")
-        for table, (columns, _) in _TABLES.items():
-            names = columns.split(", ")
-            insert = f"INSERT INTO {table} ({columns}) VALUES ({', '.join(f':{name}' for name in names)})"
-            for rows in _batches(source, table, binding):
-                target.many(insert, [dict(zip(names, _typed(names, row), strict=True)) for row in rows])
-        counts, digest = _digest(source, binding)
-        if _digest(target, binding) != (counts, digest):
-            raise StoreError(f"the copy of {source.place} in {target.place} differs from it: nothing was moved")
-        target.continue_numbers({table: _largest(source, table) for table in _NUMBERED})
-    return counts
-
-
-def _batches(db: Database, table: str, binding: int) -> Iterator[Sequence[Any]]:
-    columns, condition = _TABLES[table]
-    cursor = db.run(f"SELECT {columns} FROM {table} WHERE {condition}", binding=binding)
-    while rows := cursor.fetchmany(_BATCH):
-        yield rows
-
-
-def _digest(db: Database, binding: int) -> tuple[dict[str, int], str]:
-    """Return the number of rows of each table, and a digest of all rows in any order."""
-    counts, total = {}, 0
-    for table, (columns, _) in _TABLES.items():
-        names = columns.split(", ")
-        counts[table] = 0
-        for rows in _batches(db, table, binding):
-            counts[table] += len(rows)
-            for row in rows:
-                text = repr((table, _typed(names, row))).encode("utf-8", "surrogatepass")
-                total += int.from_bytes(hashlib.sha256(text).digest(), "big")
-    del counts["meta"]
-    return counts, f"{total:x}"
-
-
-def _typed(names: Sequence[str], row: Sequence[Any]) -> tuple[Any, ...]:
-    """Return a row with the types of both databases: SQLite has no booleans, and keeps whole floats as they are."""
-    return tuple(bool(value) if name == "acked" else value for name, value in zip(names, row, strict=True))
-
-
-def _largest(db: Database, table: str) -> int:
-    """Return the largest number that a table has given: a handler's cursor may point to an event that was pruned."""
-    query = f"SELECT max(id) FROM {table}"
-    if table == "event":
-        query = "SELECT max(n) FROM (SELECT max(id) AS n FROM event UNION ALL SELECT max(cursor) FROM handler) AS both_"
-    (number,) = db.run(query).fetchone()
-    return int(number or 0)
 
 
 def _back_up(path: str | os.PathLike[str], target: Path) -> None:
@@ -195,3 +57,88 @@ def _back_up(path: str | os.PathLike[str], target: Path) -> None:
     except (sqlite3.Error, OSError) as error:
         partial.unlink(missing_ok=True)
         raise from_sqlite(error, str(target)) from error
+
+
+async def move(file: str | os.PathLike[str], database: str) -> dict[str, int]:
+    """Move a bot from a file into an empty database.
+
+    Nothing may run with either. The rows are compared before they are committed. The file keeps its rows, with a mark
+    that no bot passes. If the reply to the commit is lost, the mark stays: call it again with the same database.
+
+    Returns:
+        The number of rows of each table.
+
+    Raises:
+        HeldError: Another process has the file.
+        StoreError: The file has no bot, the database is not empty, or the copy differs.
+    """
+    async with as_store(file) as source, as_store(database) as target:
+        await source.run(_mark, target.place)
+        try:
+            return await anyio.to_thread.run_sync(_move, source.database, target.database)
+        except StoreAwayError:
+            raise
+        except BaseException:
+            with anyio.CancelScope(shield=True), contextlib.suppress(StoreError):
+                await source.run(lambda db: db.run("DELETE FROM meta WHERE key = 'moved'"))
+            raise
+
+
+def _mark(db: Database, place: str) -> None:
+    if db.run("SELECT 1 FROM binding").fetchone() is None:
+        raise StoreError(f"{db.place} has no bot yet: there is nothing to move")
+    db.run("INSERT INTO meta (key, value) VALUES ('moved', :place) ON CONFLICT DO NOTHING", place=place)
+    (marked,) = db.run("SELECT value FROM meta WHERE key = 'moved'").fetchone()
+    if marked != place:
+        raise StoreError(f"{db.place} was moved into {marked}")
+    # The lock of the file proves that no process scans.
+    db.run("UPDATE feed SET lease_until = 0")
+
+
+def _move(source: SQLite | Postgres, target: SQLite | Postgres) -> dict[str, int]:
+    with source.transaction(), target.transaction():
+        target.unlimited()
+        tables = sorted(target.tables() - _STAY)
+        # If there is a bot, it may be from an earlier call, whose reply to the commit was lost.
+        if is_empty := target.run("SELECT 1 FROM binding").fetchone() is None:
+            for table in tables:
+                for rows in _batches(source, table):
+                    names = [*rows[0]]
+                    values = ", ".join(f":{name}" for name in names)
+                    target.many(f"INSERT INTO {table} ({', '.join(names)}) VALUES ({values})", rows)
+            for table in _NUMBERED:
+                # A handler's cursor may point to an event that was pruned.
+                target.run(
+                    f"""SELECT setval(pg_get_serial_sequence('{table}', 'id'), 1 + coalesce(max(number), 0), false)
+                    FROM (SELECT id AS number FROM {table} UNION ALL SELECT abs(cursor) FROM handler) AS used"""
+                )
+        counts, digest = _digest(source, tables)
+        if _digest(target, tables) != (counts, digest):
+            problem = "differs from the file: nothing was moved" if is_empty else "has another bot: give an empty one"
+            raise StoreError(f"{target.place} {problem}")
+    del counts["meta"]
+    return counts
+
+
+def _batches(db: Database, table: str) -> Iterator[list[dict[str, Any]]]:
+    condition = "WHERE key NOT IN ('schema_version', 'moved')" if table == "meta" else ""
+    cursor = db.run(f"SELECT * FROM {table} {condition}")
+    names = [column[0] for column in cursor.description]
+    while rows := cursor.fetchmany(_BATCH):
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        if table == "event":
+            # SQLite has no booleans.
+            found = [{**row, "acked": bool(row["acked"])} for row in found]
+        yield found
+
+
+def _digest(db: Database, tables: list[str]) -> tuple[dict[str, int], str]:
+    """Return the number of rows of each table, and a digest of all rows in any order."""
+    counts, total = dict.fromkeys(tables, 0), 0
+    for table in tables:
+        for rows in _batches(db, table):
+            counts[table] += len(rows)
+            for row in rows:
+                text = repr((table, row)).encode("utf-8", "surrogatepass")
+                total += int.from_bytes(hashlib.sha256(text).digest(), "big")
+    return counts, f"{total:x}"

@@ -6,22 +6,14 @@ A statement function is a plain function whose first parameter is a `Database`. 
         await store.join(Binding(url, account, name))     # sets store.me, store.binding and store.feeds
         found = await store.run(feeds.items, store.feeds["requests"], keys)
 
-Rules for statement functions:
-
 - The transaction is committed when the function returns, and rolled back if it raises anything. On PostgreSQL a
   deadlock runs the function again from the start, so it must change nothing but the database.
 - Parameters are `:name`s. A word in braces depends on the dialect (`WORDS`): `{NOW}` is the database's clock, for
   leases alone, and not in `many`; `{LOCK}` and `{SKIP}` lock the rows of a SELECT, and wait for locked ones or skip
   them; `{ONCE}` at the end of a correlated subquery keeps PostgreSQL from joining it.
-- `db.now` is the store's clock at the start of the transaction. Use it for every other time.
-- `db.wake("work")` wakes the tasks of this process that wait for that name, after the commit.
 - SQLite fills `rowcount` of a statement with RETURNING only after its rows are read: count the rows instead.
-
-Cancellation never leaves a transaction half done: the call returns its result, and the next checkpoint is cancelled. A
-native `task.cancel()` of asyncio does not wait for the thread, which still commits or rolls back.
-
-`StoreAwayError` means that a commit may or may not have happened (PostgreSQL alone); `ConflictError` that nothing was
-written; `FencedError` that this replica must join again.
+- Cancellation never leaves a transaction half done. A native `task.cancel()` of asyncio does not wait for the thread,
+  which still commits or rolls back.
 """
 
 from __future__ import annotations
@@ -65,7 +57,7 @@ _OLDEST_SQLITE: Final = (3, 35)
 """The first version with RETURNING."""
 _BUSY: Final = 0.01
 """Seconds for which SQLite waits for another program's lock. Longer waits are in the loop, and can be cancelled."""
-_LONGEST_PAUSE: Final = 0.2
+_BETWEEN_TRIES: Final = 0.05
 _LOCKED_LIMIT: Final = 60.0
 _ATTEMPTS: Final = 5
 _MAGIC: Final = b"SQLite format 3\0"
@@ -94,9 +86,8 @@ class Database:
     """The database in one transaction, for statement functions.
 
     Attributes:
-        dialect: The dialect of SQL. Statements should differ by words, not by a branch on it.
         place: Description for messages, without a password.
-        now: The time by the store's clock at the start of the transaction.
+        now: The time by the store's clock at the start of the transaction, for all times but those of leases.
         wakes: Names to wake after the commit.
     """
 
@@ -108,7 +99,6 @@ class Database:
         self.wakes: set[str] = set()
 
     def run(self, sql: str, /, **values: Any) -> Any:
-        """Run a statement, and return its cursor."""
         raise NotImplementedError
 
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> int:
@@ -120,6 +110,9 @@ class Database:
         listed = json.dumps([*items]) if self.dialect == "sqlite" else [*items]
         return self.run(sql, **{name: listed}, **values).fetchall()  # type: ignore[no-any-return]
 
+    def unlimited(self) -> None:
+        """Let this transaction take its time, for administration."""
+
     def wake(self, name: str) -> None:
         """Wake the tasks of this process that wait for a name, once this transaction is committed."""
         self.wakes.add(name)
@@ -128,9 +121,7 @@ class Database:
 class SQLite(Database):
     """A file, locked against other processes while it is open, or a database in memory.
 
-    Args:
-        path: The file, or `:memory:`.
-        is_beside: Open the file of another process: without its lock, and only if it is a store already.
+    With `is_beside` it opens the file of another process: without its lock, and only if it is a store already.
     """
 
     dialect = "sqlite"
@@ -182,7 +173,6 @@ class SQLite(Database):
         return frozenset(name for (name,) in self.run("SELECT name FROM sqlite_master WHERE type = 'table'"))
 
     def open(self) -> None:
-        """Open the connection, check what is there, and create or migrate the tables."""
         if self._connection is not None:
             return
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
@@ -193,7 +183,6 @@ class SQLite(Database):
             raise from_sqlite(error, self.path) from error
 
     def close(self) -> None:
-        """Close the connection. Never raises."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
@@ -216,22 +205,13 @@ class SQLite(Database):
             lock.release()
         return lock is None
 
-    def unlimited(self) -> None:
-        """Let this transaction take its time, for administration."""
-
     def start_time(self) -> float:
-        """Return the wall clock's time, or the largest time in the file if the wall clock was set back."""
+        # The wall clock may have been set back.
         (largest,) = self.run(
             "SELECT max(t) FROM (SELECT max(at) AS t FROM event UNION ALL SELECT max(at) FROM effect"
             " UNION ALL SELECT max(last_seen) FROM item UNION ALL SELECT max(joined) FROM replica)"
         ).fetchone()
         return max(clock.wall_time(), largest or 0.0)
-
-    def continue_numbers(self, largest: Mapping[str, int]) -> None:
-        """Number the next rows of tables above these numbers."""
-        for table, number in largest.items():
-            self.run("DELETE FROM sqlite_sequence WHERE name = :name", name=table)
-            self.run("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq)", name=table, seq=number)
 
     def _open(self) -> None:
         if self.path != _MEMORY:
@@ -278,7 +258,6 @@ class StoreClock:
         self._since = clock.now()
 
     def now(self) -> float:
-        """Return the time. Call it in the event loop."""
         read = self._read()
         passed = max_elapsed(self._since, read)
         if passed > 1.0:
@@ -360,10 +339,9 @@ class Store:
         return result
 
     async def join(self, binding: fleet.Binding, *, lease: float = fleet.LEASE) -> fleet.Joined:
-        """Become a replica, and set `me`, `binding` and `feeds`; the arguments and errors are those of `fleet.join`.
+        """Become a replica, as `fleet.join`, and set `me`, `binding` and `feeds`.
 
-        If this object has joined already and its replica lives, the caller shares it. Call it again after a
-        `FencedError`: the replica gets a new id.
+        A replica of this object that lives is shared. After a `FencedError`, call it again for a new one.
         """
         async with self._opening:
             joined = await self.run(
@@ -381,7 +359,7 @@ class Store:
         return joined
 
     async def leave(self) -> None:
-        """Give back the leases and claims of this replica, as closing does. Raises no `StoreError`."""
+        """Give back the leases and claims of this replica, as closing does."""
         if self.me:
             with contextlib.suppress(StoreError):
                 await self.run(fleet.leave, self.me)
@@ -460,16 +438,14 @@ class Store:
                     return result, db.wakes
 
     async def _retried(self, make: Callable[[], Callable[[], T]]) -> T:
-        """Make a call, and repeat it while another program's lock keeps it from its start, up to a minute."""
-        until, pause = anyio.current_time() + _LOCKED_LIMIT, _BUSY
+        until = anyio.current_time() + _LOCKED_LIMIT
         while True:
             try:
                 return await self._in_thread(make())
             except LockedError:
                 if anyio.current_time() >= until:
                     raise
-            await anyio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            await anyio.sleep(_BETWEEN_TRIES)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         if self.is_inline:

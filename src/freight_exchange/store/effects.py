@@ -23,8 +23,6 @@ OPEN: Final = ("sending", "unknown", "parked")
 The others are `confirmed`, `refused` by the service, and `absent`: it certainly has no effect, and may be sent again.
 """
 
-_NAMES: Final = ("id", "key", "kind", "subject", "state", "version", "revision", "event", "payload", "at", "owner")
-
 
 @attrs.frozen(kw_only=True)
 class Effect:
@@ -65,47 +63,44 @@ class Effect:
         return attrs.evolve(self, facts={**self.facts, **facts})
 
 
+_SELECT: Final = """SELECT id, key, kind, subject, state, version, revision, event, payload, at, owner FROM effect
+    WHERE binding = :binding"""
+
+
 def _load(rows: Sequence[Sequence[Any]]) -> list[Effect]:
-    found = [dict(zip(_NAMES, row, strict=True)) for row in rows]
-    return [Effect(facts=json.loads(bytes(values.pop("payload"))), **values) for values in found]
-
-
-def _select(db: Database, condition: str, **values: Any) -> list[Effect]:
-    return _load(db.run(f"SELECT {', '.join(_NAMES)} FROM effect WHERE {condition}", **values).fetchall())
+    names = [field.name for field in attrs.fields(Effect)]
+    return [Effect(**{**dict(zip(names, row, strict=True)), "facts": json.loads(bytes(row[8]))}) for row in rows]
 
 
 def of_subject(db: Database, binding: int, subject: int) -> list[Effect]:
     """Return the effects on a request, the oldest first."""
-    return _select(db, "binding = :binding AND subject = :subject ORDER BY id", binding=binding, subject=subject)
+    return _load(db.run(f"{_SELECT} AND subject = :subject ORDER BY id", binding=binding, subject=subject).fetchall())
 
 
 def find(db: Database, binding: int, key: str) -> Effect | None:
-    """Return the effect with a key."""
-    return next(iter(_select(db, "binding = :binding AND key = :key", binding=binding, key=key)), None)
+    return next(iter(_load(db.run(f"{_SELECT} AND key = :key", binding=binding, key=key).fetchall())), None)
 
 
 def of_kind(db: Database, binding: int, kind: str) -> list[Effect]:
-    """Return the effects of a kind."""
-    return _select(db, "binding = :binding AND kind = :kind", binding=binding, kind=kind)
+    return _load(db.run(f"{_SELECT} AND kind = :kind", binding=binding, kind=kind).fetchall())
 
 
 def open_effects(db: Database, binding: int, owner: int | None = None) -> list[Effect]:
     """Return the open effects of a bot, or of one replica, the oldest first."""
-    condition = f"binding = :binding AND state IN {OPEN} AND owner = coalesce(:owner, owner) ORDER BY at, id"
-    return _select(db, condition, binding=binding, owner=owner)
+    sql = f"{_SELECT} AND state IN {OPEN} AND owner = coalesce(:owner, owner) ORDER BY at, id"
+    return _load(db.run(sql, binding=binding, owner=owner).fetchall())
 
 
 def prices(db: Database, binding: int, subjects: Sequence[int]) -> list[Effect]:
     """Return the offers on these requests that the service has, or may have."""
-    sql = f"""SELECT {", ".join(_NAMES)} FROM effect WHERE binding = :binding AND kind = 'offer'
-        AND state NOT IN ('refused', 'absent') AND subject IN ({{subjects}})"""
+    sql = f"{_SELECT} AND kind = 'offer' AND state NOT IN ('refused', 'absent') AND subject IN ({{subjects}})"
     return _load(db.among(sql, "subjects", subjects, binding=binding))
 
 
 def counts(db: Database, binding: int) -> dict[tuple[str, str], int]:
     """Return the number of effects by kind and state."""
     sql = "SELECT kind, state, count(*) FROM effect WHERE binding = :binding GROUP BY kind, state"
-    return {(kind, state): number for kind, state, number in db.run(sql, binding=binding).fetchall()}
+    return {(kind, state): number for kind, state, number in db.run(sql, binding=binding)}
 
 
 def is_claimed(db: Database, event: int, handler: int, me: int) -> bool:
@@ -115,10 +110,8 @@ def is_claimed(db: Database, event: int, handler: int, me: int) -> bool:
 
 
 def latest_event(db: Database, binding: int) -> int | None:
-    """Return the number of the newest event of a bot."""
     sql = "SELECT max(event.id) FROM event JOIN feed ON event.feed = feed.id WHERE feed.binding = :binding"
-    row = db.run(sql, binding=binding).fetchone()
-    return None if row is None else row[0]
+    return db.run(sql, binding=binding).fetchone()[0]  # type: ignore[no-any-return]
 
 
 def time_of_event(db: Database, event: int | None) -> float:
@@ -141,7 +134,7 @@ def take_parked(db: Database, binding: int, me: int) -> None:
 def _values(effect: Effect) -> dict[str, Any]:
     """Return the columns that a new state of an effect may change."""
     payload = json.dumps(dict(effect.facts), separators=(",", ":")).encode()
-    return {"state": effect.state, "payload": payload, "at": effect.at, "event": effect.event}
+    return {"state": effect.state, "payload": payload, "at": effect.at, "event": effect.event, "owner": effect.owner}
 
 
 def begin(db: Database, binding: int, effect: Effect, *, replaces: Effect | None) -> Effect | None:
@@ -154,12 +147,12 @@ def begin(db: Database, binding: int, effect: Effect, *, replaces: Effect | None
         sql = """INSERT INTO effect (binding, key, kind, subject, state, version, revision, event, payload, at, owner)
             VALUES (:binding, :key, :kind, :subject, :state, 1, :revision, :event, :payload, :at, :owner)
             ON CONFLICT DO NOTHING RETURNING id, version"""
-        names = ("key", "kind", "subject", "revision", "owner")
+        names = ("key", "kind", "subject", "revision")
         own = {"binding": binding, **{name: getattr(effect, name) for name in names}}
     else:
         sql = """UPDATE effect SET state = :state, version = version + 1, event = :event, payload = :payload, at = :at,
             owner = :owner WHERE id = :id AND version = :version AND state = :before RETURNING id, version"""
-        own = {"id": replaces.id, "version": replaces.version, "before": replaces.state, "owner": effect.owner}
+        own = {"id": replaces.id, "version": replaces.version, "before": replaces.state}
     row = db.run(sql, **own, **_values(effect)).fetchone()
     return None if row is None else attrs.evolve(effect, id=row[0], version=row[1])
 
@@ -169,11 +162,12 @@ def finish(db: Database, effect: Effect, *, replaces: Sequence[str], owner: int 
 
     No lease is needed: an answer is a fact.
     """
-    sql = f"""UPDATE effect SET state = :state, payload = :payload, at = :at, event = :event, owner = :new
+    sql = f"""UPDATE effect SET state = :state, payload = :payload, at = :at, event = :event, owner = :owner
         WHERE id = :id AND version = :version AND state IN ({", ".join(map(repr, replaces))})
-        {"" if owner is None else "AND owner = :owner"}"""
-    own = {"id": effect.id, "version": effect.version, "new": effect.owner if effect.is_open else None, "owner": owner}
-    return bool(db.run(sql, **own, **_values(effect)).rowcount == 1)
+        {"" if owner is None else "AND owner = :before"}"""
+    own = {"id": effect.id, "version": effect.version, "before": owner}
+    values = _values(effect if effect.is_open else attrs.evolve(effect, owner=None))
+    return bool(db.run(sql, **own, **values).rowcount == 1)
 
 
 def release(db: Database, binding: int, effect: Effect, *, error: str, now: float) -> bool | None:
@@ -203,8 +197,7 @@ time at which it began, and its content."""
 
 
 def readings(db: Database, binding: int) -> Readings:
-    """Return what is known about readings of the bids."""
-    rows = db.run("SELECT name, began, payload FROM reading WHERE binding = :binding", binding=binding).fetchall()
+    rows = db.run("SELECT name, began, payload FROM reading WHERE binding = :binding", binding=binding)
     found = {name: (began, bytes(payload)) for name, began, payload in rows}
     required, repeats = found.get("required", (0.0, b""))
     began, payload = found.get("bids", (0.0, None))
@@ -215,12 +208,14 @@ def require_reading(db: Database, binding: int, began: float, *, repeats: bool =
     """Require that a reading of the bids begins at this time or later, before any replica offers."""
     # The last reading does not count, since clocks go back.
     db.run("UPDATE reading SET began = 0 WHERE binding = :binding AND name = 'bids'", binding=binding)
-    _put_reading(db, binding, "required", began, b"again" if repeats else b"")
+    record_reading(db, binding, began, b"again" if repeats else b"", name="required")
 
 
-def record_reading(db: Database, binding: int, began: float, payload: bytes) -> None:
+def record_reading(db: Database, binding: int, began: float, payload: bytes, *, name: str = "bids") -> None:
     """Record a reading of the bids for all replicas."""
-    _put_reading(db, binding, "bids", began, payload)
+    sql = """INSERT INTO reading (binding, name, began, payload) VALUES (:binding, :name, :began, :payload)
+        ON CONFLICT (binding, name) DO UPDATE SET began = excluded.began, payload = excluded.payload"""
+    db.run(sql, binding=binding, name=name, began=began, payload=payload)
 
 
 def has_read(db: Database, binding: int) -> bool:
@@ -228,9 +223,3 @@ def has_read(db: Database, binding: int) -> bool:
     sql = """SELECT 1 FROM reading AS last WHERE binding = :binding AND name = 'bids' AND NOT EXISTS
         (SELECT 1 FROM reading WHERE binding = :binding AND name = 'required' AND began > last.began)"""
     return db.run(sql, binding=binding).fetchone() is not None
-
-
-def _put_reading(db: Database, binding: int, name: str, began: float, payload: bytes) -> None:
-    sql = """INSERT INTO reading (binding, name, began, payload) VALUES (:binding, :name, :began, :payload)
-        ON CONFLICT (binding, name) DO UPDATE SET began = excluded.began, payload = excluded.payload"""
-    db.run(sql, binding=binding, name=name, began=began, payload=payload)

@@ -15,10 +15,7 @@ class ConflictError(StoreError):
 
 
 class StoreRefusedError(StoreError):
-    """The database refuses the login, or this user lacks a right. Nothing was written.
-
-    This may pass, for example while a password is changed everywhere.
-    """
+    """The database refuses the login, or this user lacks a right. This may pass. Nothing was written."""
 
 
 class HeldHereError(HeldError):
@@ -30,34 +27,23 @@ class LockedError(HeldError):
 
 
 class RestoredError(FencedError):
-    """The database lacks commits of this replica: an earlier copy was put back.
-
-    Join again, and read the account's bids before anything is offered.
-    """
+    """The database lacks commits of this replica. Join again, and read the account's bids before any offer."""
 
 
 _FULL: Final = "has no room left: make room on its disk; the write that failed is not in it, everything else is"
 _FORBIDDEN: Final = "cannot be written to: give this user the right to write the file and its directory"
-_FAILING: Final = "could not be read or written because its disk is full or failing: check the disk, then start again"
 
 _BY_CODE: Final = {
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_READONLY: _FORBIDDEN,
     sqlite3.SQLITE_PERM: _FORBIDDEN,
-    sqlite3.SQLITE_AUTH: _FORBIDDEN,
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened: give this user the right to write the file and its directory",
-    sqlite3.SQLITE_IOERR: _FAILING,
+    sqlite3.SQLITE_CANTOPEN: _FORBIDDEN,
+    sqlite3.SQLITE_IOERR: "could not be read or written: its disk is full or failing; check it, then start again",
     sqlite3.SQLITE_NOTADB: "is not a database, or its first page is damaged: give another path, or move the file away",
 }
-_BY_ERRNO: Final = {
-    errno.ENOSPC: _FULL,
-    errno.EDQUOT: _FULL,
-    errno.EACCES: _FORBIDDEN,
-    errno.EPERM: _FORBIDDEN,
-    errno.EROFS: _FORBIDDEN,
-    errno.EIO: _FAILING,
-    errno.EISDIR: "is a directory: move it away",
-}
+_BY_ERRNO: Final = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _FULL) | dict.fromkeys(
+    (errno.EACCES, errno.EPERM, errno.EROFS), _FORBIDDEN
+)
 
 
 def from_sqlite(error: Exception, path: str) -> StoreError:

@@ -24,12 +24,10 @@ class Item(NamedTuple):
     """Item of a feed.
 
     Attributes:
-        key: Its key in the feed.
         subject: Index of its request, or `None`.
         digest: Digest of its last state; empty once it is reported as gone.
         record: Its last state; `None` for one that was last seen long ago, or cannot be read.
         version: Number of its events; 0 for one that was there before the feed.
-        first_seen: When a scan first listed it.
         last_seen: When a scan last listed it, or a look-up denied it.
         updated_after: Time after which it was last updated, at the earliest.
     """
@@ -54,8 +52,6 @@ class NewEvent(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """Event in the store."""
-
     id: int
     subject: int | None
     kind: str
@@ -115,7 +111,6 @@ def load_state(db: Database, feed: int) -> str | None:
 
 
 def put_state(db: Database, feed: int, state: str) -> None:
-    """Replace the state of a feed."""
     db.run("UPDATE feed SET state = :state WHERE id = :feed", feed=feed, state=state)
 
 
@@ -123,9 +118,13 @@ def put_state(db: Database, feed: int, state: str) -> None:
 
 
 def items(db: Database, feed: int, keys: Sequence[str]) -> dict[str, Item]:
-    """Return the items with these keys."""
     rows = db.among(f"SELECT {_COLUMNS} FROM item WHERE feed = :feed AND key IN ({{keys}})", "keys", keys, feed=feed)
     return {row[0]: _item(row) for row in rows}
+
+
+def items_of(db: Database, feed: int, subject: int) -> list[Item]:
+    sql = f"SELECT {_COLUMNS} FROM item WHERE feed = :feed AND subject = :subject"
+    return [*map(_item, db.run(sql, feed=feed, subject=subject))]
 
 
 def live_items(db: Database, feed: int, updated_after: float) -> list[Item]:
@@ -136,7 +135,6 @@ def live_items(db: Database, feed: int, updated_after: float) -> list[Item]:
 
 
 def put_items(db: Database, feed: int, rows: Sequence[Item]) -> None:
-    """Insert or replace items."""
     db.many(_PUT_ITEM, [{"feed": feed, **row._asdict()} for row in rows])
 
 
@@ -170,17 +168,15 @@ def select_events(db: Database, condition: str, join: str = "", limit: int = 500
 
 
 def events_after(db: Database, feed: int, after: int, limit: int) -> list[EventRow]:
-    """Return unacknowledged events."""
     return select_events(db, "feed = :feed AND id > :after AND NOT acked", limit=limit, feed=feed, after=after)
 
 
 def gaps(db: Database, feed: int) -> list[EventRow]:
-    """Return the unacknowledged gaps."""
     return select_events(db, "feed = :feed AND kind = 'gap' AND NOT acked", feed=feed)
 
 
 def count_open(db: Database, feed: int) -> int:
-    """Return the number of unacknowledged events."""
+    """Count the unacknowledged events."""
     return int(db.run("SELECT count(*) FROM event WHERE feed = :feed AND NOT acked", feed=feed).fetchone()[0])
 
 
@@ -190,19 +186,18 @@ def acknowledge(db: Database, feed: int, ids: Sequence[int]) -> int:
     return count_open(db, feed)
 
 
-def prune(db: Database, feed: int, *, items_before: float, retention: float, acked_only: bool) -> bool:
+def prune(db: Database, feed: int, *, items_before: float, retention: float) -> bool:
     """Delete a part of the old events and records, and return whether more are due. The feed is held.
 
     Args:
         items_before: Items that were last seen before this time lose their record, and keep their digest.
-        retention: Age of events in seconds. Those with an open delivery stay.
-        acked_only: Whether unacknowledged events stay too: a reader still has to get them.
+        retention: Age of events in seconds. Those that are not acknowledged, or have an open delivery, stay.
     """
     sql = """UPDATE item SET record = NULL WHERE feed = :feed AND key IN (SELECT key FROM item
         WHERE feed = :feed AND record IS NOT NULL AND last_seen < :before LIMIT :limit)"""
     records = db.run(sql, feed=feed, before=items_before, limit=_PRUNED_AT_A_TIME).rowcount
-    sql = f"""DELETE FROM event WHERE id IN (SELECT id FROM event
-        WHERE feed = :feed AND at < :before {"AND acked" if acked_only else ""}
+    sql = """DELETE FROM event WHERE id IN (SELECT id FROM event
+        WHERE feed = :feed AND at < :before AND acked
             AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.event = event.id AND state <> 'done')
         ORDER BY id LIMIT :limit) RETURNING id, at"""
     events = db.run(sql, feed=feed, before=db.now - retention, limit=_PRUNED_AT_A_TIME).fetchall()
@@ -225,6 +220,5 @@ def last_pruned(db: Database, feed: int) -> tuple[int, float]:
 
 def history(db: Database, feed: int, subject: int) -> tuple[dict[str, Item], list[EventRow]]:
     """Return the items of a request by their keys, and its events that the store still has, oldest first."""
-    where = "feed = :feed AND subject = :subject"
-    found = db.run(f"SELECT {_COLUMNS} FROM item WHERE {where}", feed=feed, subject=subject)
-    return {row[0]: _item(row) for row in found}, select_events(db, where, limit=10_000, feed=feed, subject=subject)
+    events = select_events(db, "feed = :feed AND subject = :subject", limit=10_000, feed=feed, subject=subject)
+    return {item.key: item for item in items_of(db, feed, subject)}, events

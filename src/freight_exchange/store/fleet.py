@@ -5,19 +5,14 @@ A replica's id is random and never used twice, so it is the fencing token: each 
 | Write | Condition |
 |---|---|
 | page of a scan, or any event | its first statement changes the row of `feed` WHERE `owner` and `epoch` agree |
-| claim, route | `LIVING`, and `state = 'ready'` of rows that are locked by `{SKIP}` |
+| claim | `LIVING`, and `state = 'ready'` of rows that are locked by `{SKIP}` |
 | settle | `state = 'claimed' AND owner = :me` |
 | begin an effect | `note_write` first; then the delivery is still claimed by me; insert, unique while it is open |
-| finish an effect | `version = :version`; it adds one to the version and needs no lease, because an answer is a fact |
+| finish an effect | `version = :version`, without a lease |
 | adopt | all that is claimed or open and has no living owner, however old |
 
-The three kinds of rows that may stay behind, and what frees them:
-
-- A claim that commits after its owner has ended: the next `adopt` of any replica, which asks for dead owners.
-- A claim or a `sending` whose COMMIT had no reply (`StoreAwayError`), though its owner lives. For claims, the claiming
-  task passes the deliveries that it runs with its next claim, and frees its other claims there. For a `sending`,
-  `adopt` returns this replica's own old ones, and the ledger resolves those that it knows nothing of.
-- A settlement whose COMMIT had no reply: repeat it; no row that matches means that it is done.
+A claim or a `sending` whose COMMIT had no reply may stay behind though its owner lives: a worker releases the claims
+that it does not run, and `adopt` returns this replica's own old `sending`. A settlement without a reply is repeated.
 """
 
 from __future__ import annotations
@@ -79,11 +74,8 @@ class Binding:
 class Joined:
     """A replica's place: its id, the row of its binding, and the rows of the binding's feeds by name.
 
-    Attributes:
-        stamp: As `Store.stamp`.
-        is_alone: No other replica lives.
-        is_restarted: The server is another one than this process has joined before: it may lack commits of others.
-        is_restored: The database lacks commits of this process, or was put back under it.
+    It `is_alone` if no other replica lives, and `is_restored` if the database was put back under this process, or lacks
+    commits of it. It `is_restarted` if the server is another one than before, which may lack commits of others.
     """
 
     me: int
@@ -106,10 +98,10 @@ class Adopted:
 
     Attributes:
         deliveries: How many claims of ended replicas are ready again.
-        effects: Ids of the effects in `sending` or `unknown` that are this replica's from now on: none can be sent or
-            arrive any more once `ORPHAN_AGE` has passed since the adoption, by this replica's own clock.
-        orphans: Ids of this replica's own effects that have been in `sending` for longer than `ORPHAN_AGE`. Those that
-            it is not about to finish must be resolved: the reply to their COMMIT was lost.
+        effects: Ids of the effects that are this replica's from now on: none can be sent or arrive any more once
+            `ORPHAN_AGE` has passed since the adoption, by this replica's own clock.
+        orphans: Ids of this replica's own effects that have been in `sending` for longer than `ORPHAN_AGE`. The ledger
+            resolves those that it knows nothing of.
     """
 
     deliveries: int = 0
@@ -151,7 +143,7 @@ def join(
         db.run("UPDATE replica SET lease_until = 0")
         db.run("UPDATE feed SET lease_until = 0")
     row = _bind(db, binding)
-    moved = db.run("SELECT value FROM meta WHERE key = :key", key=f"moved {row}").fetchone()
+    moved = db.run("SELECT value FROM meta WHERE key = 'moved'").fetchone()
     if moved:
         raise StoreError(f"{db.place} was moved into {moved[0]}: start the bot with that one")
     if old is not None and is_mine and old[0] != row:
@@ -307,10 +299,9 @@ def _bind(db: Database, binding: Binding) -> int:
             )
     sql = """INSERT INTO binding (url, account, name, created)
         VALUES (:url, :account, :name, :created) RETURNING id"""
-    (created,) = db.run(sql, url=url, account=binding.account, name=binding.name, created=db.now).fetchall()
-    feeds = [{"row": created[0], "name": name} for name in FEEDS]
-    db.many("INSERT INTO feed (binding, name) VALUES (:row, :name)", feeds)
-    return int(created[0])
+    (row,) = db.run(sql, url=url, account=binding.account, name=binding.name, created=db.now).fetchone()
+    db.many("INSERT INTO feed (binding, name) VALUES (:row, :name)", [{"row": row, "name": name} for name in FEEDS])
+    return int(row)
 
 
 def _is_unused(db: Database, binding: int) -> bool:

@@ -23,7 +23,6 @@ _NAMESPACE: Final = "freight_exchange"
 _APPLICATION: Final = "freight-exchange"
 _MIGRATING: Final = 0x46585354
 """Number of the advisory lock under which the tables are made or migrated."""
-_OLDEST_SERVER: Final = 13
 _LIMITS_TRANSACTIONS: Final = 170_000
 """The first version of a server that can limit a whole transaction."""
 _CONNECT_TIMEOUT: Final = 5
@@ -59,19 +58,11 @@ _OTHER_SEPARATOR: Final = re.compile(r"[;,?&]\s*\w+\s*=")
 """Separator of other drivers, which for libpq is a part of the value before it."""
 _QUOTED: Final = re.compile(r"""\b(server at|on socket|host|host name|role|user|database):? (["']).*?\2""")
 """Name in a message. It may contain any word, such as `certificate`."""
-_REFUSALS: Final = (
-    (re.compile("password authentication failed|no password supplied"),
-     "refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"),
-    (re.compile('database ".*" does not exist'), "does not exist: create it, or correct its name"),
-    (re.compile('role ".*" does not exist|pg_hba.conf|authentication failed|permission denied for database|'
-                "is not permitted to log in"), "refused the login: give this user access"),
-    (re.compile("SSL|certificate|private key|unknown ca|protocol version|no protocols available"),
-     "refused the encrypted connection: correct sslmode, sslrootcert, sslcert and sslkey, or the server"),
-    (re.compile(r'FATAL: .*(?:parameter "|options: |-c |--)([\w.]+)'),
-     r"refused the setting \1: correct options in its address"),
-    (re.compile(r'invalid (?:integer )?"?(\w*)"? ?value'), "has an invalid option: correct its address"),
-    (re.compile('definition of service ".*" not found'), "names a service that is not defined: correct its address"),
-)  # fmt: skip
+_REFUSED: Final = re.compile(
+    "password|authentication|does not exist|pg_hba|permi|SSL|certificate|key|unknown ca|protocol|parameter|option|value"
+    "|service"
+)
+"""Words of refusals that last. Other messages, such as of a server that starts, pass."""
 
 
 class Postgres(Database):
@@ -148,13 +139,6 @@ class Postgres(Database):
         with self.transaction():
             return float(self.run("SELECT {NOW}").fetchone()[0])  # type: ignore[index]
 
-    def continue_numbers(self, largest: Mapping[str, int]) -> None:
-        for table, number in largest.items():
-            self.run(
-                f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), greatest(:number, 1), :number > 0)",
-                number=number,
-            )
-
     def unlimited(self) -> None:
         names = ["statement_timeout", "idle_in_transaction_session_timeout"]
         names += ["transaction_timeout"] if self._begin != _BEGIN else []
@@ -168,46 +152,26 @@ class Postgres(Database):
 
     def _begin_transaction(self) -> None:
         """Begin a transaction, on a new connection if there is none, or if it was cut while it was idle."""
-        is_used = self._connection is not None and not self._connection.closed
-        if not is_used:
-            self._connect()
-        connection = self._opened()
-        try:
-            self._send_begin()
-        except StoreAwayError:
-            self.close()
-            if not is_used or connection.has_stalled:
-                raise
-            self._connect()
-            self._send_begin()
-
-    def _send_begin(self) -> None:
-        with self._translated():
-            self._opened().execute(self._begin, prepare=False)
+        while True:
+            is_used = self._connection is not None and not self._connection.closed
+            if not is_used:
+                self._connect()
+            connection = self._opened()
+            try:
+                with self._translated():
+                    connection.execute(self._begin, prepare=False)
+            except StoreAwayError:
+                self.close()
+                if not is_used or connection.has_stalled:
+                    raise
+            else:
+                return
 
     def _connect(self) -> None:
         self.close()
-        opened = self._connection_or_error()
-        if isinstance(opened, StoreError):
-            raise opened
-        self._connection = opened
-        major = opened.info.server_version // 10_000
-        encoding = opened.info.parameter_status("server_encoding")
-        if major < _OLDEST_SERVER or encoding != "UTF8":
-            self.close()
-            what = (
-                f"PostgreSQL {major}: it needs {_OLDEST_SERVER} or newer"
-                if encoding == "UTF8"
-                else (f"of encoding {encoding}: create one with the encoding UTF8, as any text may be stored")
-            )
-            raise StoreError(f"{self.place} is {what}")
-        has_limit = opened.info.server_version >= _LIMITS_TRANSACTIONS
-        self._begin = _BEGIN + _LONGEST * has_limit
-
-    def _connection_or_error(self) -> _Connection | StoreError:
-        """Return a new connection or the error. The library's error has the password, so it must not be chained."""
+        failure: StoreError | None = None
         try:
-            return _Connection.connect(
+            self._connection = opened = _Connection.connect(
                 self._address,
                 autocommit=True,
                 connect_timeout=_CONNECT_TIMEOUT,
@@ -215,16 +179,23 @@ class Postgres(Database):
                 client_encoding="utf8",
                 **self._options,
             )
+            self._begin = _BEGIN + _LONGEST * (opened.info.server_version >= _LIMITS_TRANSACTIONS)
         except psycopg.Error as error:
-            return self._connect_error(error)
+            # The library's error has the password, so it must not be chained.
+            failure = self._connect_error(error)
+        else:
+            if opened.info.parameter_status("server_encoding") != "UTF8":
+                failure = StoreError(f"{self.place} has not the encoding UTF8: create one that has, to keep any text")
+        if failure is not None:
+            self.close()
+            raise failure
 
     def _connect_error(self, error: psycopg.Error) -> StoreError:
         text = self._masked(" ".join(str(error).split()))
-        nameless = _QUOTED.sub(r'\1 ""', text)
-        for pattern, advice in _REFUSALS:
-            if (found := pattern.search(nameless)) is not None:
-                return StoreRefusedError(f"{self.place} {found.expand(advice)}")
-        reason = text.rpartition("failed: ")[2].partition(" Is the server running")[0]
+        reason = _QUOTED.sub(r'\1 ""', text).rpartition("failed: ")[2].partition(" Is the server running")[0]
+        if _REFUSED.search(reason):
+            advice = "correct its address, and the user, password, rights and TLS options"
+            return StoreRefusedError(f"{self.place} refuses the connection: {reason}; {advice}")
         return StoreAwayError(
             f"{self.place} cannot be reached: {reason}; check that the server runs, its host and port"
         )

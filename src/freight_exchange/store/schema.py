@@ -1,10 +1,8 @@
 """Tables of a store, the same in SQLite and PostgreSQL, and their numbered migrations.
 
 Times are seconds since the epoch, by the store's clock; only `lease_until` is by the database's own. A `subject` is the
-index of a request. No table refers to another one by a foreign key: each statement names the rows that it expects.
-
-- Every transaction that adds an event first locks its feed's row: the ids of a feed's events follow its commits.
-- An owner is the id of a replica, which is never used twice.
+index of a request, an `owner` the id of a replica. Every transaction that adds an event first locks its feed's row: the
+ids of a feed's events follow its commits.
 """
 
 from __future__ import annotations
@@ -88,20 +86,13 @@ VERSION: Final = len(MIGRATIONS)
 
 
 def find_version(db: Database, tables: frozenset[str]) -> int:
-    """Return the version of the tables that are there; 0 for none.
-
-    Raises:
-        StoreError: Another program, a newer version or an unreleased one has made them.
-    """
+    """Return the version of the tables that are there, 0 for none; raise `StoreError` if they are no known store."""
     version = 0
     if "meta" in tables and "replica" in tables:
         row = db.run("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
         version = int(row[0]) if row else 0
     elif tables:
-        what = "an unreleased version" if {"feed", "event", "effect"} <= tables else "another program"
-        raise StoreError(
-            f"{db.place} was made by {what}, and is no store of this version: give an empty or another one"
-        )
+        raise StoreError(f"{db.place} has other tables, and is no store of this version: give an empty or another one")
     if version > VERSION:
         raise StoreError(
             f"{db.place} was written by a newer version of this package (schema {version}, this one knows up to"
@@ -111,11 +102,7 @@ def find_version(db: Database, tables: frozenset[str]) -> int:
 
 
 def prepare(db: Database, tables: frozenset[str]) -> None:
-    """Create the tables, or migrate those of an older version, in a transaction.
-
-    Raises:
-        StoreError: As `find_version`.
-    """
+    """Create the tables, or migrate those of an older version, in a transaction."""
     version = find_version(db, tables)
     for migration in MIGRATIONS[version:]:
         for statement in filter(str.strip, migration.split(";")):

@@ -27,12 +27,10 @@ _COUNTED: Final = 10_000
 
 
 class Cursor(NamedTuple):
-    """Place of a handler in the events of a feed.
+    """Place of a handler in the events of a feed, and when it was last moved.
 
-    Attributes:
-        position: Number of the last event that was routed. Negative until the requests from before the handler are
-            delivered; `-1 - position` is then the last event before it.
-        at: When it was last moved.
+    `position` is the number of the last event that was routed. It is negative until the requests from before the
+    handler are delivered; `-1 - position` is then the last event before it.
     """
 
     id: int
@@ -50,13 +48,10 @@ class NewDelivery(NamedTuple):
     events: Sequence[tuple[int, int | None]]
 
 
-@attrs.frozen
-class Claimed:
+class Claimed(NamedTuple):
     """Delivery that this replica has claimed. The attempt is counted already.
 
-    Attributes:
-        stored: Its event.
-        later: Events of the same request that wait behind it for the same handler.
+    `stored` is its event; `later` are events of the same request that wait behind it for the same handler.
     """
 
     event: int
@@ -68,8 +63,7 @@ class Claimed:
     later: Sequence[EventRow] = ()
 
 
-@attrs.frozen(kw_only=True)
-class Result:
+class Result(NamedTuple):
     """Result of an attempt.
 
     Attributes:
@@ -94,8 +88,6 @@ class Overdue:
 
 
 class Command(NamedTuple):
-    """Request of a person, for the bot that runs."""
-
     id: int
     name: str
     arguments: Mapping[str, Any]
@@ -105,19 +97,16 @@ class Command(NamedTuple):
 
 
 def introduce(db: Database, binding: int, handlers: Sequence[tuple[str, int, bool]], *, selected: int) -> None:
-    """Record handlers that are new: they begin with the next event.
+    """Record handlers (name, feed, and whether it also gets what was listed before) that are new.
 
-    Args:
-        handlers: Name, feed, and whether the handler also gets what was listed before.
-        selected: The feed of selected bids. If its first handler comes to a bot that has run without it, earlier
-            selections are not news.
+    If the first handler of the feed `selected` comes to a bot that has run without it, earlier selections are not news.
     """
     is_first_run = db.run("SELECT 1 FROM handler WHERE binding = :binding", binding=binding).fetchone() is None
     for name, feed, from_start in handlers:
-        newest = db.run("SELECT coalesce(max(id), 0) FROM event WHERE feed = :feed", feed=feed).fetchone()[0]
+        (newest,) = db.run("SELECT coalesce(max(id), 0) FROM event WHERE feed = :feed", feed=feed).fetchone()
         last = max(newest, feeds.last_pruned(db, feed)[0])
         sql = """INSERT INTO handler (binding, name, feed, cursor, at) VALUES (:binding, :name, :feed, :cursor, :at)
-            ON CONFLICT (binding, name, feed) DO NOTHING"""
+            ON CONFLICT DO NOTHING"""
         db.run(sql, binding=binding, name=name, feed=feed, cursor=-1 - last if from_start else last, at=db.now)
         if feed == selected and not is_first_run:
             sql = """INSERT INTO meta (key, value) SELECT :key, '' WHERE EXISTS
@@ -146,7 +135,6 @@ def lost(db: Database, cursor: Cursor) -> float | None:
 
 
 def cursors(db: Database, binding: int, names: Sequence[str]) -> list[Cursor]:
-    """Return the places of the handlers with these names."""
     sql = "SELECT id, name, feed, cursor, at FROM handler WHERE binding = :binding AND name IN ({names}) ORDER BY id"
     return [Cursor(*row) for row in db.among(sql, "names", names, binding=binding)]
 
@@ -155,7 +143,7 @@ def orphans(db: Database, binding: int, names: Sequence[str]) -> list[tuple[str,
     """Return the other handlers that have deliveries ready, and how many."""
     sql = """SELECT name, count(*) FROM handler JOIN delivery ON delivery.handler = handler.id AND state = 'ready'
         WHERE binding = :binding AND name NOT IN ({names}) GROUP BY name ORDER BY name"""
-    return [(name, count) for name, count in db.among(sql, "names", names, binding=binding)]
+    return db.among(sql, "names", names, binding=binding)
 
 
 def live_items(db: Database, feed: int, after: str, limit: int) -> list[tuple[str, int | None, bytes]]:
@@ -187,7 +175,6 @@ def add_earlier(db: Database, cursor: Cursor, kind: str, items: Sequence[tuple[s
 
 
 def add_gap(db: Database, cursor: Cursor, payload: bytes) -> None:
-    """Report a gap of one handler, once."""
     feeds.lock(db, cursor.feed)
     feeds.add_events(db, cursor.feed, [NewEvent(f"away:{cursor.id}:{cursor.position}", None, "gap", payload)])
 
@@ -208,7 +195,6 @@ def _move(db: Database, cursor: Cursor, position: int) -> bool:
 
 
 def events_after(db: Database, feed: int, position: int) -> list[EventRow]:
-    """Return the next events of a feed after a number, up to 500."""
     return feeds.select_events(db, "feed = :feed AND event.id > :position", feed=feed, position=position)
 
 
@@ -279,7 +265,7 @@ def next_due(db: Database, handlers: Sequence[int]) -> float | None:
 
 
 def has_open_effect(db: Database, binding: int, events: Sequence[int]) -> bool:
-    """Return whether an offer or an answer that one of these events has caused has no outcome yet."""
+    """Return whether an effect of one of these events has no outcome yet."""
     sql = f"SELECT 1 FROM effect WHERE binding = :binding AND event IN ({{events}}) AND state IN {OPEN} LIMIT 1"
     return bool(db.among(sql, "events", events, binding=binding))
 
@@ -342,7 +328,7 @@ def deliveries_of(db: Database, binding: int, subject: int) -> list[tuple[str, s
     sql = """SELECT kind, name, state, error FROM delivery JOIN handler ON handler.id = delivery.handler
         JOIN event ON event.id = delivery.event WHERE binding = :binding AND delivery.subject = :subject
         ORDER BY delivery.event, handler.id"""
-    found = db.run(sql, binding=binding, subject=subject).fetchall()
+    found = db.run(sql, binding=binding, subject=subject)
     return [(kind.removeprefix("earlier:"), *rest) for kind, *rest in found]
 
 
@@ -367,7 +353,6 @@ def _change_letter(db: Database, binding: int, event: int, handler: str, change:
 
 
 def pending_gaps(db: Database, binding: int) -> list[EventRow]:
-    """Return the gaps that wait for a person."""
     join = "JOIN feed ON feed.id = event.feed"
     return feeds.select_events(db, "binding = :binding AND kind = 'gap' AND NOT acked", join, binding=binding)
 
@@ -382,7 +367,6 @@ def acknowledge(db: Database, events: Sequence[int]) -> int:
 
 
 def ask_command(db: Database, binding: int, name: str, arguments: Mapping[str, Any]) -> int:
-    """Ask the bot to carry out a command, and return its number."""
     sql = """INSERT INTO command (binding, name, arguments, state, at)
         VALUES (:binding, :name, :arguments, 'waiting', :at) RETURNING id"""
     return int(db.run(sql, binding=binding, name=name, arguments=json.dumps(arguments), at=db.now).fetchone()[0])
@@ -397,7 +381,6 @@ def commands(db: Database, binding: int) -> list[Command]:
 
 
 def answer_command(db: Database, id: int, result: Mapping[str, Any]) -> None:
-    """Record the result of a command."""
     db.run("UPDATE command SET state = 'done', result = :result WHERE id = :id", id=id, result=json.dumps(result))
 
 
