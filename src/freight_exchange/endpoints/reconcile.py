@@ -143,7 +143,7 @@ async def reconcile(
     def read_of(listing: Callable[..., Paginator[T]], conclude: Conclude[T], *, by_state: bool = False) -> Read:
         async def read(complete: bool) -> Reconciliation:
             pages = listing(sweep=complete)
-            records, is_complete = await readings.read((pages.name, None, complete), pages)
+            records, is_complete = await readings.read((pages.listed.operation, None, complete), pages)
             return _cautious(conclude(joined(records)), is_complete or by_state or not complete)
 
         return read

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import anyio
 
 from freight_exchange import validation, wire
-from freight_exchange.endpoints.service import Listed, Service, expect, index_of
+from freight_exchange.endpoints.service import Service, expect, index_of
 from freight_exchange.errors import DeadlineExceededError, ValidationError
 from freight_exchange.filters import RequestFilter
 from freight_exchange.models import (
@@ -31,7 +31,7 @@ from freight_exchange.models import (
     SubmitOffer,
     UpdateRoute,
 )
-from freight_exchange.paging import Paginator
+from freight_exchange.paging import Listed, Paginator
 from freight_exchange.wire import encoder
 
 R = TypeVar("R")

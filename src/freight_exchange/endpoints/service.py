@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import attrs
 
 from freight_exchange import validation, wire
-from freight_exchange.base import EXACT, NOTHING
+from freight_exchange.base import EXACT
 from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError, ValidationError
 from freight_exchange.models import Bid, Listing, Offer, OfferStatus, Respond, Route, SubmitOffer, UpdateRoute
-from freight_exchange.paging import Paginator
+from freight_exchange.paging import Listed, Paginator, Reported
 from freight_exchange.transport.call import RequestKind, new_call_id
 from freight_exchange.transport.redact import redact_decode_error, reply_headers
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from freight_exchange.config import Config
     from freight_exchange.errors import Reconciler
     from freight_exchange.models import Write
-    from freight_exchange.paging import FetchPage
     from freight_exchange.transport.call import Response
     from freight_exchange.transport.send import Transport
 
@@ -34,34 +33,6 @@ _logger = logging.getLogger("freight_exchange")
 
 _MAX_TORN: Final = 3
 """Unreadable rows of a page beyond which it is not read in smaller pieces any more: a cut reply has no sound row."""
-
-
-class Listed(NamedTuple, Generic[T]):
-    """Request for a listing. `documented_size` is the rows of a page by default (service document, 8), if stated."""
-
-    operation: str
-    method: str
-    path: str
-    kind: wire.Kind[T]
-    parameters: Mapping[str, Any] = NOTHING
-    documented_size: int | None = None
-    paged: bool = True
-
-
-class Reported:
-    """Errors that one reading of a listing has reported, each once, and `wire.MAX_DESCRIBED` at most."""
-
-    def __init__(self) -> None:
-        self._seen: set[tuple[str, ...]] = set()
-
-    def new(self, errors: Sequence[DecodeError]) -> tuple[list[DecodeError], int]:
-        """Return the errors that no earlier page had, up to the limit, and the number of further ones."""
-        # Identified by the content of the row, since its number in the path changes when rows move.
-        keys = {(error.message, *error.path.split(".")[2:], repr(error.raw)): error for error in errors}
-        new = {key: error for key, error in keys.items() if key not in self._seen}
-        found = dict([*new.items()][: wire.MAX_DESCRIBED - len(self._seen)])
-        self._seen |= found.keys()
-        return [*found.values()], len(new) - len(found)
 
 
 @attrs.define(eq=False)
@@ -127,30 +98,21 @@ class Service:
         *,
         where: Callable[[T], bool] | None = None,
     ) -> Paginator[T]:
-        rows_wanted = validation.identifier(self.config.page_size if page_size is None else page_size, "page_size")
-
-        def start_read() -> FetchPage[T]:
-            reported = Reported()
-
-            async def fetch(number: int, rows: int) -> wire.Rows[T]:
-                page, reply = await self._page(listed, number, rows)
-                await self._report((*page.broken, *page.flaws), listed, reply, reported, page.more)
-                return page
-
-            return fetch
-
+        size = validation.identifier(self.config.page_size if page_size is None else page_size, "page_size")
         return Paginator(
-            name=listed.operation,
-            start_read=start_read,
-            identity=_IDENTITIES.get(listed.kind.model, attrgetter("index")),
-            page_size=rows_wanted if listed.paged else 0,
-            documented_size=listed.documented_size,
-            path=listed.path,
+            listed=listed,
+            fetch=partial(self._fetch, listed),
+            page_size=size if listed.paged else 0,
             window=validation.identifier(window, "window"),
             sweep=validation.boolean(sweep, "sweep"),
             strict=self.config.strict,
             where=where,
         )
+
+    async def _fetch(self, listed: Listed[T], number: int, rows: int, reported: Reported) -> wire.Rows[T]:
+        page, reply = await self._page(listed, number, rows)
+        await self._report((*page.broken, *page.flaws), listed, reply, reported, page.more)
+        return page
 
     async def page(self, listed: Listed[T], number: int, rows: int, reported: Reported) -> wire.Rows[T]:
         """Fetch one page of a listing. The caller reports its broken records; its flaws are logged once."""
@@ -280,14 +242,6 @@ class Service:
         if isinstance(error, DecodeError):
             error.request_path = listed.path
             redact_decode_error(error, redactor)
-
-
-_IDENTITIES: Final[Mapping[type, Callable[[Any], Any] | None]] = {
-    Bid: None,
-    # A service may list a request once for each offer.
-    Listing: lambda listing: (listing.index, min((offer.id or 0 for offer in listing.offers), default=0)),
-}
-"""Functions that return the key of a row. A listed bid has none."""
 
 
 def joined(records: Sequence[T]) -> list[T]:

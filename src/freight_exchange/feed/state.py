@@ -246,7 +246,7 @@ class Passes:
             # No second pass will notice a refusal that was an outage: the page is requested again.
             self._refused = at
             return True
-        if self._walk.refuse(status) is None:
+        if not self._walk.refuse(status):
             return False
         self._turn()
         return True
