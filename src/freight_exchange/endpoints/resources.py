@@ -39,12 +39,12 @@ R = TypeVar("R")
 _FIVE_DAYS = wire.encode_list_parameters(seconds=validation.window_seconds())
 _OPEN = Listed("requests.open", "GET", "quote/request", wire.REQUESTS, _FIVE_DAYS, documented_size=10)
 SEARCH = Listed("requests.search", "POST", "quote/getrequests", wire.REQUESTS, _FIVE_DAYS, documented_size=20)
-_OFFERS = Listed("offers.list", "GET", "quote/offer", wire.OFFERS)
+OFFERS = Listed("offers.list", "GET", "quote/offer", wire.OFFERS)
 _OFFERS_BY_STATE = Listed("offers.search", "POST", "quote/getoffers", wire.OFFERS)
 SEARCH_ALL = _OFFERS_BY_STATE._replace(parameters=wire.encode_list_parameters(type=OffersType.ALL))
 """The shipper's own requests of all states, with their offers."""
-_BIDS = Listed("bids.list", "GET", "quote/bid", wire.BIDS)
-_ROUTES = Listed("routes.list", "GET", "route", wire.ROUTES)
+BIDS = Listed("bids.list", "GET", "quote/bid", wire.BIDS)
+ROUTES = Listed("routes.list", "GET", "route", wire.ROUTES)
 _CARRIERS = Listed("carriers.list", "GET", "carrier", wire.CARRIERS, paged=False)
 _CURRENCIES = Listed("currencies.list", "GET", "currency", wire.CURRENCIES, paged=False)
 
@@ -135,15 +135,15 @@ class Offers(_Resource):
 
     def list(self, *, page_size: int | None = None, window: int = 1, sweep: bool = False) -> Paginator[Listing]:
         """List the shipper's requests, each with its offers (service document, 4.6)."""
-        return self._service.listing(_OFFERS, page_size, window, sweep)
+        return self._service.listing(OFFERS, page_size, window, sweep)
 
     async def get(self, index: int) -> Listing:
         """Return the shipper's request with this index and its offers (service document, 4.6 or 4.7).
 
         If a middlebox drops the bodies of GETs, `addresses={"get_offer": "quote/getoffers"}` uses POST.
         """
-        by_get = self._service.config.addresses["get_offer"] == _OFFERS.path
-        return await self._service.lookup(_OFFERS if by_get else SEARCH_ALL, index)
+        by_get = self._service.config.addresses["get_offer"] == OFFERS.path
+        return await self._service.lookup(OFFERS if by_get else SEARCH_ALL, index)
 
     def search(
         self,
@@ -216,7 +216,7 @@ class Bids:
             page_size, window, sweep: As `Paginator` has them.
         """
         word = None if type is None else validation.member_of(BidsType)(type, "type")
-        listed = _BIDS._replace(parameters=wire.encode_list_parameters(type=word))
+        listed = BIDS._replace(parameters=wire.encode_list_parameters(type=word))
         return self._service.listing(listed, page_size, window, sweep)
 
     async def submit(
@@ -289,11 +289,11 @@ class Routes(_Resource):
         """
         given = {**locals(), "carrier": None if carrier is None else index_of(carrier, "carrier", Carrier)}
         filters = encoder.encode_route_filters(given)
-        return self._service.listing(_ROUTES._replace(parameters=filters), page_size, window, sweep)
+        return self._service.listing(ROUTES._replace(parameters=filters), page_size, window, sweep)
 
     async def get(self, index: int) -> Route:
         """Return the route with this index (service document, 4.5); raise `NotFoundError` without one."""
-        return await self._service.lookup(_ROUTES, index)
+        return await self._service.lookup(ROUTES, index)
 
     async def create(self, draft: RouteDraft) -> Route | None:
         """Create a route (service document, 4.5); return the route in the reply, or `None` if it has none.
