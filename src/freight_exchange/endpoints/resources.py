@@ -1,4 +1,7 @@
-"""Resources of the exchange. Each method names a path, its parameters and a result type; `service` sends the calls."""
+"""Resources of the exchange. Each method names a path, its parameters and a result type; `service` sends the calls.
+
+`page_size`, `window` and `sweep` of the listings are those of `Paginator`.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +51,6 @@ ROUTES = Listed("routes.list", "GET", "route", wire.ROUTES)
 _CARRIERS = Listed("carriers.list", "GET", "carrier", wire.CARRIERS, paged=False)
 _CURRENCIES = Listed("currencies.list", "GET", "currency", wire.CURRENCIES, paged=False)
 
-_ByCode = dict[str, list[Currency]]
-
 _GOOD_FOR: Final = 60.0
 """Age of the list of currencies, in seconds, after which an unknown code causes another fetch."""
 
@@ -63,19 +64,11 @@ class Requests(_Resource):
     """Rate requests: `exchange.requests`."""
 
     def open(
-        self,
-        *,
-        since: timedelta | None = None,
-        page_size: int | None = None,
-        window: int = 1,
-        sweep: bool = False,
+        self, *, since: timedelta | None = None, page_size: int | None = None, window: int = 1, sweep: bool = False
     ) -> Paginator[RateRequest]:
         """List open requests of other parties, which accept offers (service document, 4.2).
 
-        Args:
-            since: Only those updated within this time, rounded up to seconds; default five days, which is the most
-                that the service allows.
-            page_size, window, sweep: As `Paginator` has them.
+        Only those updated within `since`, rounded up to seconds; default five days, the most that the service allows.
         """
         parameters = wire.encode_list_parameters(seconds=validation.window_seconds(since))
         return self._service.listing(_OPEN._replace(parameters=parameters), page_size, window, sweep)
@@ -98,18 +91,16 @@ class Requests(_Resource):
 
         Args:
             type: `all`; `accept`: with an accepted offer; `pending`: waiting for offers.
-            since: Only those updated within this time, rounded up to seconds; default five days, which is the most
-                that the service allows.
+            since: As for `open`.
             where: Filter of the records, applied on the client: all pages are fetched.
-            page_size, window, sweep: As `Paginator` has them.
         """
         word = validation.member_of(SearchType)(type, "type")
         parameters = wire.encode_list_parameters(type=word, seconds=validation.window_seconds(since))
-        if where is not None:
-            expect(where, RequestFilter, "where")
         listed = SEARCH._replace(parameters=parameters)
-        matches = None if where is None else where.matches
-        return self._service.listing(listed, page_size, window, sweep, where=matches)
+        if where is None:
+            return self._service.listing(listed, page_size, window, sweep)
+        expect(where, RequestFilter, "where")
+        return self._service.listing(listed, page_size, window, sweep, where=where.matches)
 
     async def get(self, index: int) -> RateRequest:
         """Return the request with this index (service document, 4.4); raise `NotFoundError` without one."""
@@ -155,9 +146,7 @@ class Offers(_Resource):
     ) -> Paginator[Listing]:
         """List the shipper's requests by the state of their offers (service document, 4.7).
 
-        Args:
-            type: `all`; `offers`: with an offer; `sel`: with a selected offer; `nsel`: without a selected offer.
-            page_size, window, sweep: As `Paginator` has them.
+        `type` is `all`, `offers` (with an offer), `sel` (with a selected offer) or `nsel` (without a selected one).
         """
         word = validation.member_of(OffersType)(type, "type")
         listed = _OFFERS_BY_STATE._replace(parameters=wire.encode_list_parameters(type=word))
@@ -200,20 +189,12 @@ class Bids:
         self._currencies = currencies
 
     def list(
-        self,
-        *,
-        type: BidsType | str | None = None,
-        page_size: int | None = None,
-        window: int = 1,
-        sweep: bool = False,
+        self, *, type: BidsType | str | None = None, page_size: int | None = None, window: int = 1, sweep: bool = False
     ) -> Paginator[Bid]:
         """List the forwarder's offers with their requests (service document, 4.9).
 
-        Listed bids have no identifier; two equal ones are both listed.
-
-        Args:
-            type: `active`, `sel` (selected), `nsel` (not selected) or `offers`; default: the service's own choice.
-            page_size, window, sweep: As `Paginator` has them.
+        Listed bids have no identifier; two equal ones are both listed. `type` is `active`, `sel` (selected), `nsel`
+        (not selected) or `offers`; default: the service's own choice.
         """
         word = None if type is None else validation.member_of(BidsType)(type, "type")
         listed = BIDS._replace(parameters=wire.encode_list_parameters(type=word))
@@ -285,7 +266,6 @@ class Routes(_Resource):
             departure, arrival, cy_cutoff, cfs_cutoff: Exact times. All times are naive, as the service compares them.
             departs_from, departs_until, arrives_from, arrives_until: Earliest and latest departure and arrival.
             cy_from, cy_until, cfs_from, cfs_until: Earliest and latest cut-off of container yard and freight station.
-            page_size, window, sweep: As `Paginator` has them.
         """
         given = {**locals(), "carrier": None if carrier is None else index_of(carrier, "carrier", Carrier)}
         filters = encoder.encode_route_filters(given)
@@ -340,7 +320,7 @@ class CurrencyCodes:
     """Currencies of the service by their codes in upper case, fetched once for a client and all its views."""
 
     def __init__(self) -> None:
-        self.by_code: _ByCode = {}
+        self.by_code: dict[str, list[Currency]] = {}
         self.fetched = 0.0
         self.lock = anyio.Lock()
 
@@ -375,37 +355,33 @@ class Currencies:
             raise ValidationError(f"{field} must be a three-letter code such as USD", field=field)
         wanted, known = code.strip().upper(), self._codes.by_code
         if wanted not in known and (not known or anyio.current_time() - self._codes.fetched > _GOOD_FOR):
-            known = await self._fetched(known)
-        found = known.get(wanted, ())
-        if not found:
-            codes = ", ".join(sorted(known)) or "none"
-            raise ValidationError(f"{field} {code!r} is unknown to the service, which has {codes}", field=field)
-        if len(found) > 1:
-            indexes = ", ".join(str(currency.index) for currency in found)
-            raise ValidationError(
-                f"{field} {code!r} stands for several currencies: give the index, one of {indexes}", field=field
-            )
-        return found[0]
+            await self._fetch()
+        known = self._codes.by_code
+        match known.get(wanted, []):
+            case [found]:
+                return found
+            case []:
+                problem = f"is unknown to the service, which has {', '.join(sorted(known)) or 'none'}"
+            case several:
+                indexes = ", ".join(str(currency.index) for currency in several)
+                problem = f"stands for several currencies: give the index, one of {indexes}"
+        raise ValidationError(f"{field} {code!r} {problem}", field=field)
 
-    async def _fetched(self, held: _ByCode) -> _ByCode:
-        """Return a newer list than `held`, fetched once for all callers that wait, within the deadline of one call."""
-        codes, deadline = self._codes, self._service.config.deadline
+    async def _fetch(self) -> None:
+        """Fetch the list once for all callers that wait, each for the deadline of one call at most."""
+        codes, held, deadline = self._codes, self._codes.by_code, self._service.config.deadline
         with anyio.move_on_after(deadline):
             async with codes.lock:
                 if codes.by_code is held:
-                    began = anyio.current_time()
-                    by_code: _ByCode = {}
+                    began, by_code = anyio.current_time(), dict[str, list[Currency]]()
                     async for currency in self.list():
                         if currency.code and (code := currency.code.strip().upper()):
                             by_code.setdefault(code, []).append(currency)
                     codes.by_code, codes.fetched = by_code, began
-                return codes.by_code
-        raise DeadlineExceededError(
-            f"the deadline of {deadline:g} s has passed; nothing took effect",
-            method=_CURRENCIES.method,
-            path=_CURRENCIES.path,
-            elapsed=deadline,
-        )
+                return
+        message = f"the deadline of {deadline:g} s has passed; nothing took effect"
+        method, path = _CURRENCIES.method, _CURRENCIES.path
+        raise DeadlineExceededError(message, method=method, path=path, elapsed=deadline)
 
 
 async def index_of_currency(currencies: Currencies, currency: Currency | int | str) -> int:
