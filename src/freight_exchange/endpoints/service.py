@@ -298,8 +298,9 @@ def check_reply(write: Write, record: object) -> None:
     """
     match write, record:
         case SubmitOffer(), Bid():
-            shown = f"an offer of {record.amount} on request {record.index}"
-            agrees = record.index == write.request and _is_rounded(write.amount, record.amount)
+            shown = f"an offer of {record.amount} in currency {record.currency} on request {record.index}"
+            agrees = record.index == write.request and record.currency in (None, write.currency)
+            agrees = agrees and _is_rounded(write.amount, record.amount)
         case Respond(), Listing():
             shown = f"request {record.index} with the offers {[offer.id for offer in record.offers]}"
             # The reply to a decline is not documented. That to an approval may lack the id of the selected offer.
