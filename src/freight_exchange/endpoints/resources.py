@@ -112,9 +112,9 @@ class Requests(_Resource):
         The service may return the dimensions in another order, and another date; only the volume is reliable.
 
         Raises:
-            ValidationError: `draft` is not a `RateRequestDraft`; nothing was sent.
-            OutcomeUnknownError: The request may or may not have been published; `reconcile()` finds out.
-            BadRequestError: The service found the request invalid.
+            ValidationError: An argument is invalid; nothing was sent.
+            OutcomeUnknownError: The write may or may not have taken effect; `reconcile()` finds out.
+            BadRequestError: The service found the write invalid.
         """
         expect(draft, RateRequestDraft, "draft")
         body, address = encoder.encode_request_draft(draft), self._service.config.addresses["publish"]
@@ -155,12 +155,8 @@ class Offers(_Resource):
     async def approve(self, offer: Offer | int) -> Listing:
         """Accept an offer, given as the record or its id (service document, 4.8).
 
-        The returned listing has the forwarder's contact and company. The forwarder receives the shipper's.
-
-        Raises:
-            ValidationError: `offer` has no identifier, or it is not a positive integer; nothing was sent.
-            OutcomeUnknownError: The offer may or may not have been accepted; `reconcile()` finds out.
-            BadRequestError: The service found the approval invalid.
+        The returned listing has the forwarder's contact and company. The forwarder receives the shipper's. It raises
+        the errors of `requests.publish`.
         """
         return await self._respond(offer, True, wire.decode_one)
 
@@ -211,15 +207,12 @@ class Bids:
     ) -> Bid:
         """Submit an offer on a request (service document, 4.10). It is sent at most once.
 
+        It raises the errors of `requests.publish`.
+
         Args:
             amount: The total, more than 0: a `Decimal`, an `int`, a numeric string, or a `float`, read as it prints.
             currency: The currency, its index, or its three-letter code, resolved through the service's own list.
             rates: Amounts by fee name. Their sum need not be the total.
-
-        Raises:
-            ValidationError: An argument is invalid; nothing was sent.
-            OutcomeUnknownError: The offer may or may not have been submitted; `reconcile()` finds out.
-            BadRequestError: The service found the offer invalid.
         """
         index = index_of(request, "request", RateRequest, Listing)
         total = validation.amount(amount, "amount")
@@ -278,10 +271,7 @@ class Routes(_Resource):
     async def create(self, draft: RouteDraft) -> Route | None:
         """Create a route (service document, 4.5); return the route in the reply, or `None` if it has none.
 
-        Raises:
-            ValidationError: `draft` is not a `RouteDraft`; nothing was sent.
-            OutcomeUnknownError: The route may or may not have been created; `reconcile()` finds out.
-            BadRequestError: The service found the route invalid.
+        It raises the errors of `requests.publish`.
         """
         expect(draft, RouteDraft, "draft")
         return await self._write("POST", draft, CreateRoute(draft))
@@ -290,11 +280,9 @@ class Routes(_Resource):
         """Replace the route that has this index with this entire route (service document, 4.5).
 
         Change the route as it was read (`attrs.evolve(route, vessel="...")`), so that unreadable dates are sent back as
-        received. To tell an update that did not happen from one that somebody has undone, `reconcile(baseline=[...])`
-        needs the route as it was before.
-
-        Raises:
-            ValidationError: `route` is not a `Route`, or lacks a field, which the update would erase; nothing was sent.
+        received: a missing field is a `ValidationError`, as the update would erase it. To tell an update that did not
+        happen from one that somebody has undone, `reconcile(baseline=[...])` needs the route as it was before. It
+        raises the errors of `requests.publish`.
         """
         expect(route, Route, "route")
         return await self._write("PUT", route, UpdateRoute(route))
