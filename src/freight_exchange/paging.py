@@ -222,7 +222,7 @@ class PageIterator(AsyncIterator[Page[T]]):
 
     async def first_page(self) -> Page[T]:
         """Return the next page, even if it adds no record."""
-        number = self._walk.number
+        number = self._walk.now.number
         self._pending += await self._step()
         while self._joins_first and self._walk.up.settling:
             # The first page is requested again, in a larger size: together they are one page.
@@ -266,7 +266,7 @@ class PageIterator(AsyncIterator[Page[T]]):
 
     async def _next_page(self) -> Rows[T] | Exception:
         """Return the page that the walk needs, and fetch further ones of the window together with it."""
-        walk, window = self._walk, self._listing.window
+        walk, window = self._walk.now, self._listing.window
         at = walk.number, walk.size
         if at not in self._fetched:
             self._fetched.clear()
@@ -297,24 +297,22 @@ class PageIterator(AsyncIterator[Page[T]]):
     def _report_end(self) -> None:
         """Log that the listing may have more records; raise with a strict client."""
         walk, name = self._walk, self._listing.listed.operation
+        if isinstance(walk, Sweep) and walk.is_unstable:
+            raise FeedProtocolError(f"{name}: the listing changed during each of many readings; read it later")
         if walk.up.ignores_offset:
             problem = (
-                f"{name}: every page of the listing is its first one: the service ignores `offset`, or something on the"
-                ' way drops the bodies of GETs, which get_parameters="query" avoids'
+                "every page of the listing is its first one: the service ignores `offset`, or something on the way"
+                ' drops the bodies of GETs, which get_parameters="query" avoids'
             )
-        elif isinstance(walk, Sweep) and walk.is_unstable:
-            raise FeedProtocolError(f"{name}: the listing changed during each of many readings; read it later")
         elif isinstance(walk, Sweep) and not walk.complete:
             changes = "rows change their places or come several times, at each reading"
             reason = "the service cuts pages below ten rows, and skips the rest" if walk.cut else changes
-            problem = f"{name}: no two passes agree, so the listing may have more records: {reason}"
+            problem = f"no two passes agree, so the listing may have more records: {reason}"
         else:
-            if walk.up.moved:
-                _logger.info("%s: rows came again while the listing was read, so others may be missing", name)
             return
         if self._listing.strict:
-            raise FeedProtocolError(problem)
-        _logger.warning("%s", problem)
+            raise FeedProtocolError(f"{name}: {problem}")
+        _logger.warning("%s: %s", name, problem)
 
 
 class _Records(AsyncIterator[T]):

@@ -4,9 +4,9 @@ A service may cut pages silently, but not below its documented size: it gives th
 nothing. A walk trusts a larger size only after a full page of it. A short page is never the end, since a service may
 hide rows of a page from the user: the end are `past_end` rows without a new one.
 
-A walk has the `number` and `size` of the next page until it has `ended`. `take` processes the page, and `refuse` a
-refusal in its place: it returns `False` if the caller has to raise it. `ahead` returns the numbers of up to `window`
-next pages of this size.
+A walk has the `number` and `size` of the next page until it has `ended`; a sweep has that of the walk that it does
+`now`. `take` processes the page, and `refuse` a refusal in its place: it returns `False` if the caller has to raise it.
+`ahead` returns the numbers of up to `window` next pages of this size.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Pass:
         self.rows: Counter[Hashable] = Counter()
         self.short: dict[int, int] = {}
         self.moved = self.broken = self.ended = self.ignores_offset = False
-        self.up = self
+        self.up = self.now = self
         self._past_end = past_end
         self._first: Sequence[Hashable] = ()
         self._before: Counter[Hashable] = Counter()
@@ -201,17 +201,9 @@ class Sweep:
 
     def _begin(self) -> None:
         self.up = Pass(self._size, safe=self._safe, start=self._start, past_end=self._past_end)
-        self._walk: Pass | Down = self.up
+        self.now: Pass | Down = self.up
         self._known_before = len(self._known)
         self.cut = False
-
-    @property
-    def number(self) -> int:
-        return self._walk.number
-
-    @property
-    def size(self) -> int:
-        return self._walk.size
 
     @property
     def is_unstable(self) -> bool:
@@ -222,33 +214,30 @@ class Sweep:
     def rows(self) -> Counter[Hashable]:
         return self.up.rows | Counter(self._known.keys())
 
-    def ahead(self, window: int) -> Sequence[int]:
-        return self._walk.ahead(window)
-
     def take(self, keys: Sequence[Hashable]) -> None:
-        self._walk.take(keys)
+        self.now.take(keys)
         self._known |= dict.fromkeys(keys)
         self._conclude()
 
     def refuse(self, status: int | None) -> bool:
-        if not self._walk.refuse(status):
+        if not self.now.refuse(status):
             return False
         self._conclude()
         return True
 
     def _conclude(self) -> None:
-        if self._walk is self.up and self.up.ended:
+        if self.now is self.up and self.up.ended:
             self.ended = self.up.ignores_offset
-            self._walk = Down(self.up, self._start)
-        if self.ended or not self._walk.ended:
+            self.now = Down(self.up, self._start)
+        if self.ended or not self.now.ended:
             return
-        if isinstance(self._walk, Places):
-            self.cut = not self._walk.rows.keys() <= self.up.rows.keys()
+        if isinstance(self.now, Places):
+            self.cut = not self.now.rows.keys() <= self.up.rows.keys()
             self._end_round(agrees=not self.cut)
-        elif self._walk.rows == self.up.rows and not self._documented and self.up.short:
-            self._walk = Places(self.up, self._start)
+        elif self.now.rows == self.up.rows and not self._documented and self.up.short:
+            self.now = Places(self.up, self._start)
         else:
-            self._end_round(agrees=self._walk.rows == self.up.rows)
+            self._end_round(agrees=self.now.rows == self.up.rows)
 
     def _end_round(self, *, agrees: bool) -> None:
         self._rounds += 1

@@ -192,16 +192,16 @@ def read(server: Server, *, sweep: bool) -> Reading:
     found: Counter[int] = Counter()
     fetched: dict[tuple[int, int], list[int] | int] = {}
     while not walk.ended:
-        at = walk.number, walk.size
+        number, size = at = walk.now.number, walk.now.size
         if at not in fetched:
             fetched = {}
-            numbers: Sequence[int] = walk.ahead(server.window)
-            assert numbers[0] == walk.number, "the next page is not the first one ahead"
-            for number in numbers:
+            numbers: Sequence[int] = walk.now.ahead(server.window)
+            assert numbers[0] == number, "the next page is not the first one ahead"
+            for ahead in numbers:
                 try:
-                    fetched[number, walk.size] = server.page(number, walk.size)
+                    fetched[ahead, size] = server.page(ahead, size)
                 except RefusedError as error:
-                    fetched[number, walk.size] = error.status
+                    fetched[ahead, size] = error.status
                 except EndlessError:
                     return Reading(found, "endless")
         page = fetched.pop(at)
