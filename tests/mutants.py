@@ -223,11 +223,15 @@ def _shielded(call: Any) -> Any:
 
 
 def _shared_as_it_is(read: Any) -> Any:
-    async def wait(self: Any, key: Any, listing: Any) -> Any:
-        shared = self._by_key.get(key)
-        return shared.result if shared is not None and shared.number else await read(self, key, listing)
+    async def wait(self: Any, listing: Any, came: Any = None) -> Any:
+        return await read(self, listing, 0)
 
     return wait
+
+
+async def _read_once(read: Any, settle: float) -> Any:
+    found = await read(True)
+    return getattr(found, "result", found)
 
 
 _WRITES: Final = "calls/test_writes.py"
@@ -260,9 +264,9 @@ _CALLS: Final = (
     Mutant("reply-about-another-write-is-its-success", TWICE, {"check_reply": returns(None)},
            (_WRITES, "calls/test_endpoints.py")),
     Mutant("middleware-sends-a-write-twice", TWICE, {"Network.__call__": _unhanded}, ("calls/test_hooks.py",)),
-    Mutant("absence-proven-by-one-reading", TWICE, {"reconcile/_settle": lambda _: lambda read, settle: read(True)},
+    Mutant("absence-proven-by-one-reading", TWICE, {"reconcile/_settle": lambda _: _read_once},
            (_RECONCILE,)),
-    Mutant("absence-proven-beside-unreadable-rows", TWICE, {"_cautious": lambda _: lambda found, is_complete: found},
+    Mutant("absence-proven-beside-unreadable-rows", TWICE, {"Readings.read": yields(lambda read: (read[0], True))},
            (_RECONCILE,)),
     Mutant("one-view-of-the-bids-proves-absence", TWICE, {"_VIEWS": becomes((None,))}, (_RECONCILE,)),
     Mutant("rows-of-one-request-not-joined", TWICE, {"service/joined": lambda _: list},
@@ -422,7 +426,7 @@ _BOT: Final = (
            ("bot/test_deliveries.py::test_no_more_handlers_run_than_concurrency",)),
     Mutant("writes-without-a-brake", STORM, {"Gate.leave": given(trouble=None)},
            (f"{_DOUBTS}::test_one_probe_goes_before_all_writes",)),
-    Mutant("doubts-looked-up-alone", STORM, {"Readings.__init__": given(once=False)},
+    Mutant("doubts-looked-up-alone", STORM, {"Readings.read": given(came=None)},
            (f"{_DOUBTS}::test_hundred_doubts_share_their_readings",)),
     Mutant("start-reads-selections-deeply", STORM, {"Pass.__init__": given(past_end=100)},
            ("bot/test_first_minutes.py::test_start_reads_the_bids_once_to_twenty_rows_past_the_end",)),

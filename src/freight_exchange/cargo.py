@@ -1,11 +1,11 @@
 """Freight arithmetic: volume, gross and chargeable weight, revenue tons, loading metres, Incoterms. Exact, without I/O.
 
 The functions take a `RateRequest`, `Listing`, `Bid`, `RateRequestDraft`, or any other `Cargo`. They return decimals,
-which are rounded at most once: up, to a `step`. If a required measure or argument is missing or not greater than zero,
-they raise a `ValidationError` whose `field` names it. A doubtful measure causes a `CargoWarning` in the result.
+which are rounded at most once: up, to a `step`. If a measure or its unit is missing or invalid, they raise a
+`ValidationError` whose `field` names it. A doubtful measure causes a `CargoWarning` in the result.
 
 The caller decides about the meaning of `weight`. `per="unit"`: of one packaging unit, as in the service document.
-`per="total"`: of all units. Published samples make sense both ways. Unknown units raise a `ValidationError`.
+`per="total"`: of all units. Published samples make sense both ways: ask your exchange.
 
 The examples use these pallets:
 
@@ -138,8 +138,6 @@ def air_chargeable_weight(
 ) -> ChargeableWeight:
     """Return the chargeable weight by air: the greater of gross weight and cubic centimetres / divisor, rounded up.
 
-    Dimensions are not rounded to whole centimetres.
-
     >>> charged = cargo.air_chargeable_weight(pallets, per="total", divisor=5000)  # 5068.8 kg by volume
     >>> charged.kilograms, charged.basis
     (Decimal('5069.0'), 'volume')
@@ -201,8 +199,7 @@ def revenue_tons(cargo: Cargo, *, per: Per, minimum: Number | None = None) -> Re
 def loading_metres(cargo: Cargo, *, stacked: int = 1, step: Number = Decimal("0.01")) -> Decimal:
     """Return the metres of trailer floor of all packaging units: stacks x length x width / 2.4 m, rounded up to a step.
 
-    Each stack has `stacked` units; the last may have fewer. The service may return the dimensions in another order than
-    they were sent: then the height replaces one of the two that count here.
+    The service may return the dimensions in another order than they were sent: then the height counts here.
 
     >>> cargo.loading_metres(pallets), cargo.loading_metres(pallets, stacked=2)
     (Decimal('9.60'), Decimal('4.80'))

@@ -507,23 +507,11 @@ class FreightExchange:
         from freight_exchange.endpoints.reconcile import reconcile
 
         patient = self._view(deadline=max(self._options.deadline, DEFAULT_DEADLINE), strict=False)
-        return await reconcile(patient.bids, patient.offers, patient.routes, readings, write, **how)
+        return await reconcile(patient._service, readings, write, **how)
 
     async def _account(self) -> str:
         email, _ = await self._options.credentials()
         return email
-
-    async def _own_bids(self) -> list[Bid]:
-        """Return the account's bids, from a reading that begins now or later and that other callers may share."""
-        # A strict view raises what reconciliation only notes: it does not share its readings.
-        key = ("strict bids",) if self._options.strict else ("bids", None, True)
-        bids, _ = await self._shared.readings.read(key, self.bids.list(sweep=True))
-        return bids
-
-    def _has_seen_bid_on(self, request: int) -> bool:
-        """Return `True` if the last shared reading of the account's bids has shown one on the request."""
-        last = [bid for key in (("bids", None, True), ("strict bids",)) for bid in self._shared.readings.last(key)]
-        return any(bid.index == request and bid.amount is not None for bid in last)
 
 
 def _method(value: str) -> str:

@@ -3,33 +3,64 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast, overload
 
 import anyio
 import attrs
 
-from freight_exchange.base import Serializable
-from freight_exchange.errors import ConfigurationError, FeedProtocolError, FreightExchangeError, ValidationError
+from freight_exchange.base import NOTHING, Serializable
+from freight_exchange.errors import (
+    ConfigurationError,
+    DecodeError,
+    FeedProtocolError,
+    FreightExchangeError,
+    ValidationError,
+)
+from freight_exchange.models import Bid, Listing
 from freight_exchange.walk import SAFE, Pass, Sweep
-from freight_exchange.wire import Rows
+from freight_exchange.wire import MAX_DESCRIBED, Kind, Rows
 
-__all__ = ["DEFAULT_PAGE_SIZE", "FetchPage", "Page", "PageIterator", "Paginator", "keys_of"]
+__all__ = ["Page", "PageIterator", "Paginator"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 DEFAULT_PAGE_SIZE: Final = 100
-"""Default of `page_size`."""
-
 _WINDOWS: Final = 8
 """Windows of pages that are fetched together: a page is decoded while the service works on the next ones."""
 
 _logger = logging.getLogger("freight_exchange")
 
 
-FetchPage = Callable[[int, int], Awaitable[Rows[T]]]
-"""Function that fetches a page by its number and size."""
+class Listed(NamedTuple, Generic[T]):
+    """Request for a listing. `documented_size` is the rows of a page by default (service document, 8), if stated."""
+
+    operation: str
+    method: str
+    path: str
+    kind: Kind[T]
+    parameters: Mapping[str, Any] = NOTHING
+    documented_size: int | None = None
+    paged: bool = True
+
+
+class Reported:
+    """Errors that one reading of a listing has reported, each once, and `MAX_DESCRIBED` at most."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, ...]] = set()
+
+    def new(self, errors: Sequence[DecodeError]) -> tuple[list[DecodeError], int]:
+        """Return the errors that no earlier page had, up to the limit, and the number of further ones."""
+        # Identified by the content of the row, since its number in the path changes when rows move.
+        keys = {(error.message, *error.path.split(".")[2:], repr(error.raw)): error for error in errors}
+        new = {key: error for key, error in keys.items() if key not in self._seen}
+        found = dict([*new.items()][: MAX_DESCRIBED - len(self._seen)])
+        self._seen |= found.keys()
+        return [*found.values()], len(new) - len(found)
 
 
 @attrs.frozen
@@ -60,6 +91,14 @@ class Page(Serializable, Sequence[T_co], Generic[T_co]):
         return iter(self.records)
 
 
+_IDENTITIES: Final[Mapping[type, Callable[[Any], Hashable] | None]] = {
+    Bid: None,
+    # A service may list a request once for each offer.
+    Listing: lambda listing: (listing.index, min((offer.id or 0 for offer in listing.offers), default=0)),
+}
+"""Functions that return the key of a row. A listed bid has none."""
+
+
 class _Unreadable(NamedTuple):
     row: str
 
@@ -70,7 +109,7 @@ def keys_of(page: Rows[T], identity: Callable[[T], Hashable] | None) -> list[Has
     return keys + [_Unreadable(repr(getattr(error, "raw", error))) for error in page.broken]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class Paginator(Generic[T]):
     """A listing: `async for record in listing`, `async for page in listing.pages()`, `await listing` (its first page).
 
@@ -91,25 +130,22 @@ class Paginator(Generic[T]):
             the service ignores page numbers. Other clients log a warning.
     """
 
-    name: str
-    start_read: Callable[[], FetchPage[T]]
-    identity: Callable[[T], Hashable] | None
+    listed: Listed[T]
+    fetch: Callable[[int, int, Reported], Awaitable[Rows[T]]]
     page_size: int
-    documented_size: int | None
-    path: str
     window: int = 1
     sweep: bool = False
     strict: bool = False
     where: Callable[[T], bool] | None = None
 
     def __repr__(self) -> str:
-        return f"<Paginator {self.name}>"
+        return f"<Paginator {self.listed.operation}>"
 
     def __await__(self) -> Generator[Any, None, Page[T]]:
-        return PageIterator(self, self._walk(0, sweep=False)).first_page().__await__()
+        return attrs.evolve(self, sweep=False).pages().first_page().__await__()
 
-    def __aiter__(self) -> _Records[T]:
-        return _Records(PageIterator(self, self._walk(0, sweep=self.sweep), joins_first=False))
+    def __aiter__(self) -> AsyncIterator[T]:
+        return _Records(PageIterator(self, 0, joins_first=False))
 
     def pages(self, *, start: int = 0) -> PageIterator[T]:
         """Iterate over the pages from number `start` on, without those that add no records.
@@ -122,7 +158,7 @@ class Paginator(Generic[T]):
         """
         if isinstance(start, bool) or not isinstance(start, int) or start < 0:
             raise ValidationError(f"start must be an integer of 0 or more, not {start!r}", field="start")
-        return PageIterator(self, self._walk(start, sweep=self.sweep))
+        return PageIterator(self, start)
 
     async def collect(self) -> list[T]:
         """Return a list of all records."""
@@ -134,12 +170,6 @@ class Paginator(Generic[T]):
             return record
         return None
 
-    def _walk(self, start: int, *, sweep: bool) -> Pass | Sweep:
-        if sweep and self.page_size:
-            # A sweep that claims completeness begins with the smallest documented size everywhere.
-            return Sweep(self.page_size, start=start, documented=self.documented_size is not None)
-        return Pass(self.page_size, safe=self.documented_size or SAFE, start=start)
-
 
 class PageIterator(AsyncIterator[Page[T]]):
     """Iterator over the pages of a listing. Between two pages no request is in flight.
@@ -147,15 +177,22 @@ class PageIterator(AsyncIterator[Page[T]]):
     It is not a generator: after a `break` only the garbage collector would close a generator, and trio warns of that.
     """
 
-    def __init__(self, listing: Paginator[T], walk: Pass | Sweep, *, joins_first: bool = True) -> None:
+    def __init__(self, listing: Paginator[T], start: int, *, joins_first: bool = True) -> None:
+        size, documented = listing.page_size, listing.listed.documented_size
+        # A sweep that claims completeness begins with the smallest documented size everywhere.
+        self._walk: Pass | Sweep = (
+            Sweep(size, start=start, documented=documented is not None)
+            if listing.sweep and size
+            else Pass(size, safe=documented or SAFE, start=start)
+        )
         self._listing = listing
-        self._walk = walk
-        self._fetch = listing.start_read()
+        self._identity = _IDENTITIES.get(listing.listed.kind.model, attrgetter("index"))
+        self._reported = Reported()
         self._joins_first = joins_first
         self._pending: list[T] = []
+        self._given: Counter[Hashable] = Counter()
         self._fetched: dict[tuple[int, int], Rows[T] | Exception] = {}
         self._refusal: Exception | None = None
-        self._seen: set[Hashable] = set()
         self._closed = self._pulling = self._has_unreadable = False
 
     @property
@@ -185,56 +222,59 @@ class PageIterator(AsyncIterator[Page[T]]):
 
     async def first_page(self) -> Page[T]:
         """Return the next page, even if it adds no record."""
-        number = self._walk.number
+        number = self._walk.now.number
         self._pending += await self._step()
         while self._joins_first and self._walk.up.settling:
             # The first page is requested again, in a larger size: together they are one page.
             self._pending += await self._step()
-        records, self._pending = self._pending, []
-        where = self._listing.where
+        records, self._pending, where = self._pending, [], self._listing.where
         return Page(tuple(records if where is None else filter(where, records)), number, self._walk.up.fitting)
 
     async def _step(self) -> list[T]:
         """Process one page; return the records that it adds."""
-        walk, identity = self._walk, self._listing.identity
+        walk = self._walk
         page = await self._next_page()
-        by_key: dict[Hashable, T] = {}
         if isinstance(page, Exception):
             # The page may have needed a login, whose error is not about the listing.
-            is_answer = isinstance(page, FreightExchangeError) and page.path == self._listing.path
-            added = walk.refuse(page.status) if is_answer and isinstance(page, FreightExchangeError) else None
-            if added is None:
+            is_answer = isinstance(page, FreightExchangeError) and page.path == self._listing.listed.path
+            if not (is_answer and walk.refuse(getattr(page, "status", None))):
                 raise page
-            self._refusal = page
+            self._refusal, page, keys = page, Rows(()), list[Hashable]()
         else:
-            keys = keys_of(page, identity)
+            keys = keys_of(page, self._identity)
             self._has_unreadable = self._has_unreadable or bool(page.broken or page.flaws)
-            by_key = dict(zip(keys, page.records, strict=False))
-            added = walk.take(keys)
+            walk.take(keys)
         if walk.up.broken and self._refusal is not None:
             raise self._refusal
         if walk.ended:
             self._report_end()
-        if identity is None:
-            if isinstance(walk, Sweep):
-                added = [*walk.rows.elements()] if walk.ended else []
-            return [cast("T", key) for key in added if not isinstance(key, _Unreadable)]
-        new = [key for key in dict.fromkeys(added) if key in by_key and key not in self._seen]
-        self._seen.update(new)
-        return [by_key[key] for key in new]
+        return self._added(keys, page.records)
+
+    def _added(self, keys: list[Hashable], records: Sequence[T]) -> list[T]:
+        walk, given = self._walk, self._given
+        if self._identity is not None:
+            new = {key: record for key, record in zip(keys, records, strict=False) if key not in given}
+            given.update(new.keys())
+            return [*new.values()]
+        if isinstance(walk, Sweep) and not walk.ended:
+            return []
+        now = Counter(keys)
+        found = walk.rows if walk.ended else {key: max(now[key], walk.rows[key]) for key in now}
+        added = Counter({key: count - given[key] for key, count in found.items() if count > given[key]})
+        given.update(added)
+        return [cast("T", key) for key in added.elements() if not isinstance(key, _Unreadable)]
 
     async def _next_page(self) -> Rows[T] | Exception:
         """Return the page that the walk needs, and fetch further ones of the window together with it."""
-        walk = self._walk
+        walk, window = self._walk.now, self._listing.window
         at = walk.number, walk.size
         if at not in self._fetched:
-            self._fetched = {}
-            window = self._listing.window
-            numbers = walk.ahead(window if window == 1 or walk.up.settling else window * _WINDOWS)
+            self._fetched.clear()
+            numbers = walk.ahead(window if window == 1 else window * _WINDOWS)
+            waiting = iter(numbers)
             if len(numbers) == 1:
-                await self._fetch_pages(iter(numbers), walk.size)
+                await self._fetch_pages(waiting, walk.size)
             else:
-                waiting = iter(numbers)
                 async with anyio.create_task_group() as group:
                     for _ in range(min(window, len(numbers))):
                         group.start_soon(self._fetch_pages, waiting, walk.size)
@@ -245,7 +285,7 @@ class PageIterator(AsyncIterator[Page[T]]):
         for number in numbers:
             page: Rows[T] | Exception
             try:
-                page = await self._fetch(number, size)
+                page = await self._listing.fetch(number, size, self._reported)
             except Exception as error:  # noqa: BLE001  # raised when it is the turn of the page
                 page = error
             self._fetched[number, size] = page
@@ -256,25 +296,23 @@ class PageIterator(AsyncIterator[Page[T]]):
 
     def _report_end(self) -> None:
         """Log that the listing may have more records; raise with a strict client."""
-        walk, name = self._walk, self._listing.name
+        walk, name = self._walk, self._listing.listed.operation
+        if isinstance(walk, Sweep) and walk.is_unstable:
+            raise FeedProtocolError(f"{name}: the listing changed during each of many readings; read it later")
         if walk.up.ignores_offset:
             problem = (
-                f"{name}: every page of the listing is its first one: the service ignores `offset`, or something on the"
-                ' way drops the bodies of GETs, which get_parameters="query" avoids'
+                "every page of the listing is its first one: the service ignores `offset`, or something on the way"
+                ' drops the bodies of GETs, which get_parameters="query" avoids'
             )
-        elif isinstance(walk, Sweep) and walk.is_unstable:
-            raise FeedProtocolError(f"{name}: the listing changed during each of many readings; read it later")
         elif isinstance(walk, Sweep) and not walk.complete:
             changes = "rows change their places or come several times, at each reading"
             reason = "the service cuts pages below ten rows, and skips the rest" if walk.cut else changes
-            problem = f"{name}: no two passes agree, so the listing may have more records: {reason}"
+            problem = f"no two passes agree, so the listing may have more records: {reason}"
         else:
-            if walk.up.moved:
-                _logger.info("%s: rows came again while the listing was read, so others may be missing", name)
             return
         if self._listing.strict:
-            raise FeedProtocolError(problem)
-        _logger.warning("%s", problem)
+            raise FeedProtocolError(f"{name}: {problem}")
+        _logger.warning("%s: %s", name, problem)
 
 
 class _Records(AsyncIterator[T]):
@@ -287,8 +325,3 @@ class _Records(AsyncIterator[T]):
             for record in self._page:
                 return record
             self._page = iter(await anext(self._pages))
-
-    async def aclose(self) -> None:
-        """Stop fetching pages."""
-        self._page = iter(())
-        await self._pages.aclose()

@@ -50,13 +50,11 @@ class Rule(Serializable):
     """A row of a tariff: a rate for a charge on a lane, from a break on.
 
     Attributes:
-        line: The line of the file, which errors name.
         origin, destination: The places, folded for comparison; `*` is every place.
         charge: The name of the fee in an offer's `rates`.
         surcharge: True for a charge that is added to freight and makes no offer alone.
         start: The break: the least measure for this rate. The rate applies to the whole measure.
         rate: The amount per unit, or the percentage of the freight; `None` refuses a quote from this break on.
-        minimum: The least amount of the charge.
         valid_from, valid_until: The first and the last day; `None` for no limit.
         hazardous: `True` for dangerous goods only, `False` for other goods only, `None` for both.
     """
@@ -104,8 +102,7 @@ class Rule(Serializable):
 class Quote(Serializable):
     """A price for a request; its fields are arguments of `ctx.offer` and `exchange.bids.submit`.
 
-    `amount` is the total of `rates`, the charges by name, each rounded to the currency's smallest unit. `terms` are
-    those of the rules that apply.
+    `amount` is the total of `rates`, the charges by name, each rounded to the currency's smallest unit.
     """
 
     amount: Decimal
@@ -126,8 +123,7 @@ class Tariff:
 
     Args:
         rules: The rules, as `Tariff.read` reads them from a file.
-        weight_per: Meaning of a request's `weight`: `"unit"`, the weight of one packaging unit, as in the service
-            document, or `"total"`, the weight of all units. Published samples make sense both ways: ask your exchange.
+        weight_per: Meaning of a request's `weight`: `"unit"` or `"total"`, as `cargo` explains it.
 
     Raises:
         ValidationError: Two rules would apply to one request, or `weight_per` is neither word.
@@ -157,15 +153,12 @@ class Tariff:
         return cls(rules, weight_per=weight_per)
 
     def quote(self, request: Shipment, *, on: date | None = None) -> Quote | NoQuote:
-        """Price a request.
+        """Price a request with the rules that are valid `on` a day, by default today in the system's zone.
 
         The most precise rules about the lane price a charge: first those that name both places, then those that name
         the origin, then those that name the destination. The rate of the highest break that the request reaches applies
-        to the whole request. The total includes the freight and all surcharges.
-
-        Nothing is guessed: there is a `NoQuote` if a measure is missing, if the density is implausible, if the request
-        is below the lowest break, or if charges are in two currencies. Rules must be valid `on` a day, by default today
-        in the system's zone.
+        to the whole request. Nothing is guessed: a missing measure, an implausible density, a request below the lowest
+        break or charges in two currencies make a `NoQuote`.
         """
         day = date.today() if on is None else on
         try:
@@ -185,7 +178,7 @@ _SMALLEST_UNIT: Final = {
     **dict.fromkeys(("CLP", "ISK", "JPY", "KRW", "PYG", "UGX", "VND", "XAF", "XOF", "XPF"), Decimal(1)),
     **dict.fromkeys(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"), Decimal("0.001")),
 }
-_NAMES: Final = {Unit.M3: "m3", Unit.PACKAGE: "packages", Unit.REVENUE_TON: "revenue tons"}
+_NAMES: Final = {Unit.PACKAGE: "packages", Unit.REVENUE_TON: "revenue tons"}
 
 
 def _choose(request: Shipment, serving: Sequence[Rule]) -> Mapping[str, Sequence[Rule]]:

@@ -4,15 +4,15 @@ A service may cut pages silently, but not below its documented size: it gives th
 nothing. A walk trusts a larger size only after a full page of it. A short page is never the end, since a service may
 hide rows of a page from the user: the end are `past_end` rows without a new one.
 
-A walk has the `number` and `size` of the next page until it has `ended`. `take` processes the page, and returns the
-rows that it adds. `refuse` processes a refusal in its place, and returns `None` if the caller has to raise it. `ahead`
-returns the numbers of up to `window` next pages of this size.
+A walk has the `number` and `size` of the next page until it has `ended`; a sweep has that of the walk that it does
+`now`. `take` processes the page, and `refuse` a refusal in its place: it returns `False` if the caller has to raise it.
+`ahead` returns the numbers of up to `window` next pages of this size.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final, Literal
 
 SAFE: Final = 10
@@ -37,22 +37,21 @@ class Pass:
 
     def __init__(self, size: int, *, safe: int = SAFE, start: int = 0, past_end: int = 20) -> None:
         # A page size gives `start` its meaning, so only a pass from page 0 may try others.
-        sizes = sorted({min(safe, size), min(LARGE, size), size}) if start == 0 else [size]
-        self.size, *self._larger = sizes
+        self.size, *self._larger = sorted({min(safe, size), min(LARGE, size), size}) if start == 0 else [size]
         self.number = self.pages = self._start = start
         self.fitting = self.size
         self.rows: Counter[Hashable] = Counter()
         self.short: dict[int, int] = {}
         self.moved = self.broken = self.ended = self.ignores_offset = False
-        self.up = self
-        self._given: Counter[Hashable] = Counter()
+        self.up = self.now = self
         self._past_end = past_end
+        self._first: Sequence[Hashable] = ()
         self._before: Counter[Hashable] = Counter()
-        self._first: list[Hashable] = []
-        self._without = self._repeats = self._smaller = self._last_rows = 0
-        self._failed_at = -1
-        self._refused = self._fails_past_end = False
+        self._without = self._repeats = self._last_rows = 0
+        self._refused = self._fails = False
+        # The question that the next page answers.
         self._asking: Literal["", "size", "offset", "alive"] = ""
+        self._smaller, self._failed_at = self.size, -1
 
     @property
     def settling(self) -> bool:
@@ -60,98 +59,81 @@ class Pass:
         return self._asking == "size"
 
     def ahead(self, window: int) -> Sequence[int]:
-        if self._larger or self._asking in ("offset", "alive") or (self.number == 0 and not self._asking):
+        if self.number == 0 or self._asking:
             return (self.number,)
         left = -(-(self._past_end - self._without) // self.size) if self._last_rows < self.size else window
-        return range(self.number, self.number + (window if self._asking else min(window, left)))
+        return range(self.number, self.number + min(window, left))
 
-    def take(self, keys: Sequence[Hashable]) -> list[Hashable]:
-        self.broken = self.broken or (self._fails_past_end and not self._asking)
-        return self._take(keys)
+    def take(self, keys: Sequence[Hashable]) -> None:
+        self.broken = self.broken or (self._fails and not self._asking)
+        self._take(keys)
 
-    def _take(self, keys: Sequence[Hashable]) -> list[Hashable]:
-        page, asking = Counter(keys), self._asking
-        self._asking = ""
-        if asking == "alive":
-            self.number = self._failed_at
-            return []
-        if asking == "offset":
-            # With page numbers, this is the last row of the first page, or a later one, but not the first.
-            self.ignores_offset = self.ended = [*keys[:1]] == self._first[:1]
-            self.number, self.size, self._repeats = 1, self._smaller, 1
-            return [] if self.ended else self._go_on(self._without + self.size)
-        if asking == "size" and len(keys) < self.size:
-            self.number, self.size, self.fitting = 1, self._smaller, max(self._smaller, len(keys))
-            self._larger.clear()
-            return self._give(page)
-        if asking == "size":
-            self.rows.clear()
-        self.fitting = self.size
-        return self._take_without(page) if not page or page == self._before else self._take_rows(page, keys)
-
-    def refuse(self, status: int | None) -> list[Hashable] | None:
+    def refuse(self, status: int | None) -> bool:
         is_first = self.number == 0 and not self._asking
         if status not in REFUSALS or is_first or self._asking == "alive":
-            return None
+            return False
         if not self._asking:
-            if status == 500 and not self._fails_past_end and self._failed_at != self.number:
+            if status == 500 and not self._fails and self._failed_at != self.number:
                 # An outage looks like the end: the first page has to come before this one fails again.
                 self._failed_at, self.number, self._asking = self.number, self._start, "alive"
-                return []
-            self._refused, self._fails_past_end = True, status == 500
-        return self._take(())
+                return True
+            self._refused, self._fails = True, status == 500
+        self._take(())
+        return True
 
-    def _take_without(self, page: Counter[Hashable]) -> list[Hashable]:
-        if page and self.number == 1 and self._start == 0 and self._first[0] != self._first[-1]:
-            self._asking, self._smaller, self.number, self.size = "offset", self.size, self.size - 1, 1
-            return []
-        # Equal pages are real if other or no rows follow: a service that repeats its last page never stops.
-        self._repeats += bool(page)
-        added = [] if page else self._count_repeats()
-        self._last_rows = 0
-        return added + self._go_on(self._without + self.size)
+    def _take(self, keys: Sequence[Hashable]) -> None:
+        page, asking = Counter(keys), self._asking
+        self._asking = ""
+        match asking:
+            case "alive":
+                self.number = self._failed_at
+                return
+            case "offset":
+                # With page numbers, this is the last row of the first page, or a later one, but not the first.
+                self.ignores_offset = [*keys[:1]] == [*self._first[:1]]
+                self.number, self.size, self._repeats = 1, self._smaller, 1
+                self._go_on(self._past_end if self.ignores_offset else self._without + self.size)
+                return
+            case "size" if len(keys) < self.size:
+                self.number, self.size, self.fitting = 1, self._smaller, max(self._smaller, len(keys))
+                return
+            case "size":
+                self.rows.clear()
+        self.fitting = self.size
+        if page and page == self._before:
+            if self.number == 1 and self._start == 0 and self._first[0] != self._first[-1]:
+                self._asking, self._smaller, self.number, self.size = "offset", self.size, self.size - 1, 1
+                return
+            # Equal pages are real if other or no rows follow: a service that repeats its last page never stops.
+            self._repeats, self._last_rows = self._repeats + 1, 0
+            self._go_on(self._without + self.size)
+            return
+        for _ in range(self._repeats):
+            self.rows.update(self._before)
+        self.pages, self._repeats, self._last_rows = self.pages + self._repeats, 0, len(keys)
+        # A service that changes the order at each call may always give known rows.
+        without = self._without + self.size if page.keys() <= self.rows.keys() else 0
+        if page:
+            self._add(page, keys)
+            if self.number == 0 and self._larger and len(keys) >= self.size:
+                self._asking, self._smaller, self.size = "size", self.size, self._larger.pop(0)
+                return
+        self._go_on(without)
 
-    def _take_rows(self, page: Counter[Hashable], keys: Sequence[Hashable]) -> list[Hashable]:
-        added = self._count_repeats()
-        is_new = not page.keys() <= self.rows.keys()
-        self.moved = self.moved or not self.rows.keys().isdisjoint(page.keys())
+    def _add(self, page: Counter[Hashable], keys: Sequence[Hashable]) -> None:
+        self.moved = self.moved or not self.rows.keys().isdisjoint(page)
         self.broken = self.broken or self._refused
         self.rows.update(page)
-        self._before, self.pages, self._last_rows = page, self.number + 1, len(keys)
+        self._before, self.pages = page, self.number + 1
         if len(keys) < self.size:
             self.short[self.number] = len(keys)
-        added += self._give({key: self.rows[key] for key in page})
         if self.number == 0:
-            self._first = [keys[0], keys[-1]]
-            if self._larger and len(keys) >= self.size:
-                self._asking, self._smaller, self.size = "size", self.size, self._larger.pop(0)
-                return added
-            self._larger.clear()
-        # A service that changes the order at each call may always give known rows.
-        return added + self._go_on(0 if is_new else self._without + self.size)
+            self._first = keys
 
-    def _go_on(self, without: int) -> list[Hashable]:
+    def _go_on(self, without: int) -> None:
         self._without = without
         self.number += 1
         self.ended = without >= self._past_end or not self.size
-        return []
-
-    def _count_repeats(self) -> list[Hashable]:
-        for _ in range(self._repeats):
-            self.rows.update(self._before)
-            self.pages += 1
-        added = self._give({key: self.rows[key] for key in self._before}) if self._repeats else []
-        self._repeats = 0
-        return added
-
-    def _give(self, counts: Mapping[Hashable, int]) -> list[Hashable]:
-        """Return the rows that earlier pages did not add as often."""
-        added: list[Hashable] = []
-        for key, count in counts.items():
-            if count > (given := self._given.get(key, 0)):
-                added += [key] * (count - given)
-                self._given[key] = count
-        return added
 
 
 class Down:
@@ -176,16 +158,18 @@ class Down:
     def ahead(self, window: int) -> Sequence[int]:
         return self._left[:window]
 
-    def take(self, keys: Sequence[Hashable]) -> list[Hashable]:
+    def take(self, keys: Sequence[Hashable]) -> None:
         page = Counter(keys)
         if self.number < self._end - 1 or page != self._before:  # past the end, a service may repeat the last page
             self.rows.update(page)
             self._before = page
         self._left = self._left[1:]
-        return []
 
-    def refuse(self, status: int | None) -> list[Hashable] | None:
-        return self.take(()) if status in REFUSALS and self.number != self._start else None
+    def refuse(self, status: int | None) -> bool:
+        if status not in REFUSALS or self.number == self._start:
+            return False
+        self.take(())
+        return True
 
 
 class Places(Down):
@@ -211,23 +195,15 @@ class Sweep:
         self._size, self._safe, self._start, self._past_end = size, safe, start, past_end
         self._documented = documented
         self._known: dict[Hashable, None] = {}
-        self._news = False
         self._rounds = self._quiet = self._agreed = 0
         self.ended = self.complete = False
         self._begin()
 
     def _begin(self) -> None:
         self.up = Pass(self._size, safe=self._safe, start=self._start, past_end=self._past_end)
-        self._walk: Pass | Down = self.up
-        self._is_equal = self._news = self.cut = False
-
-    @property
-    def number(self) -> int:
-        return self._walk.number
-
-    @property
-    def size(self) -> int:
-        return self._walk.size
+        self.now: Pass | Down = self.up
+        self._known_before = len(self._known)
+        self.cut = False
 
     @property
     def is_unstable(self) -> bool:
@@ -238,45 +214,34 @@ class Sweep:
     def rows(self) -> Counter[Hashable]:
         return self.up.rows | Counter(self._known.keys())
 
-    def ahead(self, window: int) -> Sequence[int]:
-        return self._walk.ahead(window)
-
-    def take(self, keys: Sequence[Hashable]) -> list[Hashable]:
-        self._walk.take(keys)
-        added = [key for key in dict.fromkeys(keys) if key not in self._known]
-        self._known |= dict.fromkeys(added)
-        self._news = self._news or bool(added)
+    def take(self, keys: Sequence[Hashable]) -> None:
+        self.now.take(keys)
+        self._known |= dict.fromkeys(keys)
         self._conclude()
-        return added
 
-    def refuse(self, status: int | None) -> list[Hashable] | None:
-        if self._walk.refuse(status) is None:
-            return None
+    def refuse(self, status: int | None) -> bool:
+        if not self.now.refuse(status):
+            return False
         self._conclude()
-        return []
+        return True
 
     def _conclude(self) -> None:
-        if not self._walk.ended:
+        if self.now is self.up and self.up.ended:
+            self.ended = self.up.ignores_offset
+            self.now = Down(self.up, self._start)
+        if self.ended or not self.now.ended:
             return
-        if self.up.ignores_offset:
-            self.ended = True
-            return
-        if self._walk is self.up:
-            self._walk = Down(self.up, self._start)
-            if not self._walk.ended:
-                return
-        if isinstance(self._walk, Places):
-            self.cut = not self._walk.rows.keys() <= self.up.rows.keys()
+        if isinstance(self.now, Places):
+            self.cut = not self.now.rows.keys() <= self.up.rows.keys()
+            self._end_round(agrees=not self.cut)
+        elif self.now.rows == self.up.rows and not self._documented and self.up.short:
+            self.now = Places(self.up, self._start)
         else:
-            self._is_equal = self.up.rows == self._walk.rows
-            if self._is_equal and not self._documented and self.up.short:
-                self._walk = Places(self.up, self._start)
-                return
-        self._end_round(agrees=self._is_equal and not self.cut)
+            self._end_round(agrees=self.now.rows == self.up.rows)
 
     def _end_round(self, *, agrees: bool) -> None:
         self._rounds += 1
-        self._quiet = 0 if self._news else self._quiet + 1
+        self._quiet = self._quiet + 1 if len(self._known) == self._known_before else 0
         self._agreed = self._agreed + 1 if agrees else 0
         self.complete = self._agreed >= (_AGREEMENTS_IF_MOVED if self.up.moved else 1)
         self.ended = self.complete or self._quiet >= _ROUNDS_WITHOUT_NEWS or self._rounds == _ROUNDS

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import attrs
 
@@ -189,30 +189,33 @@ def read(server: Server, *, sweep: bool) -> Reading:
     """Read a listing with a walk, as a paginator does."""
     options: dict[str, Any] = {"safe": server.safe, "documented": server.documented} if sweep else {"safe": server.safe}
     walk: Pass | Sweep = (Sweep if sweep else Pass)(server.page_size, **options)
-    found: list[Any] = []
+    found: Counter[int] = Counter()
     fetched: dict[tuple[int, int], list[int] | int] = {}
     while not walk.ended:
-        at = walk.number, walk.size
+        number, size = at = walk.now.number, walk.now.size
         if at not in fetched:
             fetched = {}
-            numbers: Sequence[int] = walk.ahead(server.window)
-            assert numbers[0] == walk.number, "the next page is not the first one ahead"
-            for number in numbers:
+            numbers: Sequence[int] = walk.now.ahead(server.window)
+            assert numbers[0] == number, "the next page is not the first one ahead"
+            for ahead in numbers:
                 try:
-                    fetched[number, walk.size] = server.page(number, walk.size)
+                    fetched[ahead, size] = server.page(ahead, size)
                 except RefusedError as error:
-                    fetched[number, walk.size] = error.status
+                    fetched[ahead, size] = error.status
                 except EndlessError:
-                    return Reading(Counter(found), "endless")
+                    return Reading(found, "endless")
         page = fetched.pop(at)
-        added = walk.refuse(page) if isinstance(page, int) else walk.take(page)
-        if added is None or walk.up.broken:
-            return Reading(Counter(found), f"raised {page}")
-        found += added
+        is_refused = isinstance(page, int) and not walk.refuse(page)
+        if not isinstance(page, int):
+            walk.take(page)
+            found |= Counter(dict.fromkeys(page, 1))
+        if is_refused or walk.up.broken:
+            return Reading(found, f"raised {page}")
     complete = walk.complete if isinstance(walk, Sweep) else not walk.up.ignores_offset
-    if server.has_twins and isinstance(walk, Sweep):
-        found = [*walk.rows.elements()]
-    return Reading(Counter(found), "complete" if complete else "incomplete")
+    rows = cast("Counter[int]", walk.rows)
+    # Equal rows are as many as the walk counts; others are returned once.
+    found |= rows if server.has_twins else Counter(dict.fromkeys(rows, 1))
+    return Reading(found, "complete" if complete else "incomplete")
 
 
 def run(seed: int) -> Result:

@@ -310,7 +310,7 @@ def _route(write: Write) -> dict[str, object]:
     return {
         "origin": "Ningbo", "destination": "Felixstowe", "cycutoff": "2031-04-02 17:00:00",
         "cfscutoff": "2031-04-01 12:00:00", "departure": "2031-04-04 06:00:00", "arrival": "2031-05-06 14:00:00",
-        "carrier": 2, "vessel": f"Anchor Prudence {write.number}", "voyageId": f"{write.number}02W",
+        "carrier": 2, "carrierId": 2, "vessel": f"Anchor Prudence {write.number}", "voyageId": f"{write.number}02W",
         "timezone": "Asia/Shanghai",
     }  # fmt: skip
 

@@ -529,7 +529,7 @@ class Ledger:
             self._prove_from = now + 2 * max(self._interval, self._settle)
         if any(is_due and effect.state == "parked" for effect, is_due in proofs):
             self._prove_parked_from = now + _PARKED_PROOF
-        readings = Readings(once=True)
+        readings = Readings()
         async with anyio.create_task_group() as tasks:
             for proof in proofs:
                 tasks.start_soon(self._prove, *proof, readings)

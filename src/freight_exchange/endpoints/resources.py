@@ -1,4 +1,7 @@
-"""Resources of the exchange. Each method names a path, its parameters and a result type; `service` sends the calls."""
+"""Resources of the exchange. Each method names a path, its parameters and a result type; `service` sends the calls.
+
+`page_size`, `window` and `sweep` of the listings are those of `Paginator`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Final, TypeVar
 import anyio
 
 from freight_exchange import validation, wire
-from freight_exchange.endpoints.service import Listed, Service, expect, index_of
+from freight_exchange.endpoints.service import Service, expect, index_of
 from freight_exchange.errors import DeadlineExceededError, ValidationError
 from freight_exchange.filters import RequestFilter
 from freight_exchange.models import (
@@ -31,7 +34,7 @@ from freight_exchange.models import (
     SubmitOffer,
     UpdateRoute,
 )
-from freight_exchange.paging import Paginator
+from freight_exchange.paging import Listed, Paginator
 from freight_exchange.wire import encoder
 
 R = TypeVar("R")
@@ -39,16 +42,14 @@ R = TypeVar("R")
 _FIVE_DAYS = wire.encode_list_parameters(seconds=validation.window_seconds())
 _OPEN = Listed("requests.open", "GET", "quote/request", wire.REQUESTS, _FIVE_DAYS, documented_size=10)
 SEARCH = Listed("requests.search", "POST", "quote/getrequests", wire.REQUESTS, _FIVE_DAYS, documented_size=20)
-_OFFERS = Listed("offers.list", "GET", "quote/offer", wire.OFFERS)
+OFFERS = Listed("offers.list", "GET", "quote/offer", wire.OFFERS)
 _OFFERS_BY_STATE = Listed("offers.search", "POST", "quote/getoffers", wire.OFFERS)
 SEARCH_ALL = _OFFERS_BY_STATE._replace(parameters=wire.encode_list_parameters(type=OffersType.ALL))
 """The shipper's own requests of all states, with their offers."""
-_BIDS = Listed("bids.list", "GET", "quote/bid", wire.BIDS)
-_ROUTES = Listed("routes.list", "GET", "route", wire.ROUTES)
+BIDS = Listed("bids.list", "GET", "quote/bid", wire.BIDS)
+ROUTES = Listed("routes.list", "GET", "route", wire.ROUTES)
 _CARRIERS = Listed("carriers.list", "GET", "carrier", wire.CARRIERS, paged=False)
 _CURRENCIES = Listed("currencies.list", "GET", "currency", wire.CURRENCIES, paged=False)
-
-_ByCode = dict[str, list[Currency]]
 
 _GOOD_FOR: Final = 60.0
 """Age of the list of currencies, in seconds, after which an unknown code causes another fetch."""
@@ -63,19 +64,11 @@ class Requests(_Resource):
     """Rate requests: `exchange.requests`."""
 
     def open(
-        self,
-        *,
-        since: timedelta | None = None,
-        page_size: int | None = None,
-        window: int = 1,
-        sweep: bool = False,
+        self, *, since: timedelta | None = None, page_size: int | None = None, window: int = 1, sweep: bool = False
     ) -> Paginator[RateRequest]:
         """List open requests of other parties, which accept offers (service document, 4.2).
 
-        Args:
-            since: Only those updated within this time, rounded up to seconds; default five days, which is the most
-                that the service allows.
-            page_size, window, sweep: As `Paginator` has them.
+        Only those updated within `since`, rounded up to seconds; default five days, the most that the service allows.
         """
         parameters = wire.encode_list_parameters(seconds=validation.window_seconds(since))
         return self._service.listing(_OPEN._replace(parameters=parameters), page_size, window, sweep)
@@ -98,18 +91,16 @@ class Requests(_Resource):
 
         Args:
             type: `all`; `accept`: with an accepted offer; `pending`: waiting for offers.
-            since: Only those updated within this time, rounded up to seconds; default five days, which is the most
-                that the service allows.
+            since: As for `open`.
             where: Filter of the records, applied on the client: all pages are fetched.
-            page_size, window, sweep: As `Paginator` has them.
         """
         word = validation.member_of(SearchType)(type, "type")
         parameters = wire.encode_list_parameters(type=word, seconds=validation.window_seconds(since))
-        if where is not None:
-            expect(where, RequestFilter, "where")
         listed = SEARCH._replace(parameters=parameters)
-        matches = None if where is None else where.matches
-        return self._service.listing(listed, page_size, window, sweep, where=matches)
+        if where is None:
+            return self._service.listing(listed, page_size, window, sweep)
+        expect(where, RequestFilter, "where")
+        return self._service.listing(listed, page_size, window, sweep, where=where.matches)
 
     async def get(self, index: int) -> RateRequest:
         """Return the request with this index (service document, 4.4); raise `NotFoundError` without one."""
@@ -121,9 +112,9 @@ class Requests(_Resource):
         The service may return the dimensions in another order, and another date; only the volume is reliable.
 
         Raises:
-            ValidationError: `draft` is not a `RateRequestDraft`; nothing was sent.
-            OutcomeUnknownError: The request may or may not have been published; `reconcile()` finds out.
-            BadRequestError: The service found the request invalid.
+            ValidationError: An argument is invalid; nothing was sent.
+            OutcomeUnknownError: The write may or may not have taken effect; `reconcile()` finds out.
+            BadRequestError: The service found the write invalid.
         """
         expect(draft, RateRequestDraft, "draft")
         body, address = encoder.encode_request_draft(draft), self._service.config.addresses["publish"]
@@ -135,15 +126,15 @@ class Offers(_Resource):
 
     def list(self, *, page_size: int | None = None, window: int = 1, sweep: bool = False) -> Paginator[Listing]:
         """List the shipper's requests, each with its offers (service document, 4.6)."""
-        return self._service.listing(_OFFERS, page_size, window, sweep)
+        return self._service.listing(OFFERS, page_size, window, sweep)
 
     async def get(self, index: int) -> Listing:
         """Return the shipper's request with this index and its offers (service document, 4.6 or 4.7).
 
         If a middlebox drops the bodies of GETs, `addresses={"get_offer": "quote/getoffers"}` uses POST.
         """
-        by_get = self._service.config.addresses["get_offer"] == _OFFERS.path
-        return await self._service.lookup(_OFFERS if by_get else SEARCH_ALL, index)
+        by_get = self._service.config.addresses["get_offer"] == OFFERS.path
+        return await self._service.lookup(OFFERS if by_get else SEARCH_ALL, index)
 
     def search(
         self,
@@ -155,9 +146,7 @@ class Offers(_Resource):
     ) -> Paginator[Listing]:
         """List the shipper's requests by the state of their offers (service document, 4.7).
 
-        Args:
-            type: `all`; `offers`: with an offer; `sel`: with a selected offer; `nsel`: without a selected offer.
-            page_size, window, sweep: As `Paginator` has them.
+        `type` is `all`, `offers` (with an offer), `sel` (with a selected offer) or `nsel` (without a selected one).
         """
         word = validation.member_of(OffersType)(type, "type")
         listed = _OFFERS_BY_STATE._replace(parameters=wire.encode_list_parameters(type=word))
@@ -166,12 +155,8 @@ class Offers(_Resource):
     async def approve(self, offer: Offer | int) -> Listing:
         """Accept an offer, given as the record or its id (service document, 4.8).
 
-        The returned listing has the forwarder's contact and company. The forwarder receives the shipper's.
-
-        Raises:
-            ValidationError: `offer` has no identifier, or it is not a positive integer; nothing was sent.
-            OutcomeUnknownError: The offer may or may not have been accepted; `reconcile()` finds out.
-            BadRequestError: The service found the approval invalid.
+        The returned listing has the forwarder's contact and company. The forwarder receives the shipper's. It raises
+        the errors of `requests.publish`.
         """
         return await self._respond(offer, True, wire.decode_one)
 
@@ -200,23 +185,15 @@ class Bids:
         self._currencies = currencies
 
     def list(
-        self,
-        *,
-        type: BidsType | str | None = None,
-        page_size: int | None = None,
-        window: int = 1,
-        sweep: bool = False,
+        self, *, type: BidsType | str | None = None, page_size: int | None = None, window: int = 1, sweep: bool = False
     ) -> Paginator[Bid]:
         """List the forwarder's offers with their requests (service document, 4.9).
 
-        Listed bids have no identifier; two equal ones are both listed.
-
-        Args:
-            type: `active`, `sel` (selected), `nsel` (not selected) or `offers`; default: the service's own choice.
-            page_size, window, sweep: As `Paginator` has them.
+        Listed bids have no identifier; two equal ones are both listed. `type` is `active`, `sel` (selected), `nsel`
+        (not selected) or `offers`; default: the service's own choice.
         """
         word = None if type is None else validation.member_of(BidsType)(type, "type")
-        listed = _BIDS._replace(parameters=wire.encode_list_parameters(type=word))
+        listed = BIDS._replace(parameters=wire.encode_list_parameters(type=word))
         return self._service.listing(listed, page_size, window, sweep)
 
     async def submit(
@@ -230,15 +207,12 @@ class Bids:
     ) -> Bid:
         """Submit an offer on a request (service document, 4.10). It is sent at most once.
 
+        It raises the errors of `requests.publish`.
+
         Args:
             amount: The total, more than 0: a `Decimal`, an `int`, a numeric string, or a `float`, read as it prints.
             currency: The currency, its index, or its three-letter code, resolved through the service's own list.
             rates: Amounts by fee name. Their sum need not be the total.
-
-        Raises:
-            ValidationError: An argument is invalid; nothing was sent.
-            OutcomeUnknownError: The offer may or may not have been submitted; `reconcile()` finds out.
-            BadRequestError: The service found the offer invalid.
         """
         index = index_of(request, "request", RateRequest, Listing)
         total = validation.amount(amount, "amount")
@@ -285,23 +259,19 @@ class Routes(_Resource):
             departure, arrival, cy_cutoff, cfs_cutoff: Exact times. All times are naive, as the service compares them.
             departs_from, departs_until, arrives_from, arrives_until: Earliest and latest departure and arrival.
             cy_from, cy_until, cfs_from, cfs_until: Earliest and latest cut-off of container yard and freight station.
-            page_size, window, sweep: As `Paginator` has them.
         """
         given = {**locals(), "carrier": None if carrier is None else index_of(carrier, "carrier", Carrier)}
         filters = encoder.encode_route_filters(given)
-        return self._service.listing(_ROUTES._replace(parameters=filters), page_size, window, sweep)
+        return self._service.listing(ROUTES._replace(parameters=filters), page_size, window, sweep)
 
     async def get(self, index: int) -> Route:
         """Return the route with this index (service document, 4.5); raise `NotFoundError` without one."""
-        return await self._service.lookup(_ROUTES, index)
+        return await self._service.lookup(ROUTES, index)
 
     async def create(self, draft: RouteDraft) -> Route | None:
         """Create a route (service document, 4.5); return the route in the reply, or `None` if it has none.
 
-        Raises:
-            ValidationError: `draft` is not a `RouteDraft`; nothing was sent.
-            OutcomeUnknownError: The route may or may not have been created; `reconcile()` finds out.
-            BadRequestError: The service found the route invalid.
+        It raises the errors of `requests.publish`.
         """
         expect(draft, RouteDraft, "draft")
         return await self._write("POST", draft, CreateRoute(draft))
@@ -310,11 +280,9 @@ class Routes(_Resource):
         """Replace the route that has this index with this entire route (service document, 4.5).
 
         Change the route as it was read (`attrs.evolve(route, vessel="...")`), so that unreadable dates are sent back as
-        received. To tell an update that did not happen from one that somebody has undone, `reconcile(baseline=[...])`
-        needs the route as it was before.
-
-        Raises:
-            ValidationError: `route` is not a `Route`, or lacks a field, which the update would erase; nothing was sent.
+        received: a missing field is a `ValidationError`, as the update would erase it. To tell an update that did not
+        happen from one that somebody has undone, `reconcile(baseline=[...])` needs the route as it was before. It
+        raises the errors of `requests.publish`.
         """
         expect(route, Route, "route")
         return await self._write("PUT", route, UpdateRoute(route))
@@ -340,7 +308,7 @@ class CurrencyCodes:
     """Currencies of the service by their codes in upper case, fetched once for a client and all its views."""
 
     def __init__(self) -> None:
-        self.by_code: _ByCode = {}
+        self.by_code: dict[str, list[Currency]] = {}
         self.fetched = 0.0
         self.lock = anyio.Lock()
 
@@ -375,37 +343,33 @@ class Currencies:
             raise ValidationError(f"{field} must be a three-letter code such as USD", field=field)
         wanted, known = code.strip().upper(), self._codes.by_code
         if wanted not in known and (not known or anyio.current_time() - self._codes.fetched > _GOOD_FOR):
-            known = await self._fetched(known)
-        found = known.get(wanted, ())
-        if not found:
-            codes = ", ".join(sorted(known)) or "none"
-            raise ValidationError(f"{field} {code!r} is unknown to the service, which has {codes}", field=field)
-        if len(found) > 1:
-            indexes = ", ".join(str(currency.index) for currency in found)
-            raise ValidationError(
-                f"{field} {code!r} stands for several currencies: give the index, one of {indexes}", field=field
-            )
-        return found[0]
+            await self._fetch()
+        known = self._codes.by_code
+        match known.get(wanted, []):
+            case [found]:
+                return found
+            case []:
+                problem = f"is unknown to the service, which has {', '.join(sorted(known)) or 'none'}"
+            case several:
+                indexes = ", ".join(str(currency.index) for currency in several)
+                problem = f"stands for several currencies: give the index, one of {indexes}"
+        raise ValidationError(f"{field} {code!r} {problem}", field=field)
 
-    async def _fetched(self, held: _ByCode) -> _ByCode:
-        """Return a newer list than `held`, fetched once for all callers that wait, within the deadline of one call."""
-        codes, deadline = self._codes, self._service.config.deadline
+    async def _fetch(self) -> None:
+        """Fetch the list once for all callers that wait, each for the deadline of one call at most."""
+        codes, held, deadline = self._codes, self._codes.by_code, self._service.config.deadline
         with anyio.move_on_after(deadline):
             async with codes.lock:
                 if codes.by_code is held:
-                    began = anyio.current_time()
-                    by_code: _ByCode = {}
+                    began, by_code = anyio.current_time(), dict[str, list[Currency]]()
                     async for currency in self.list():
                         if currency.code and (code := currency.code.strip().upper()):
                             by_code.setdefault(code, []).append(currency)
                     codes.by_code, codes.fetched = by_code, began
-                return codes.by_code
-        raise DeadlineExceededError(
-            f"the deadline of {deadline:g} s has passed; nothing took effect",
-            method=_CURRENCIES.method,
-            path=_CURRENCIES.path,
-            elapsed=deadline,
-        )
+                return
+        message = f"the deadline of {deadline:g} s has passed; nothing took effect"
+        method, path = _CURRENCIES.method, _CURRENCIES.path
+        raise DeadlineExceededError(message, method=method, path=path, elapsed=deadline)
 
 
 async def index_of_currency(currencies: Currencies, currency: Currency | int | str) -> int:

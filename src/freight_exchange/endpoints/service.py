@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import attrs
 
 from freight_exchange import validation, wire
-from freight_exchange.base import EXACT, NOTHING
+from freight_exchange.base import EXACT
 from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError, ValidationError
 from freight_exchange.models import Bid, Listing, Offer, OfferStatus, Respond, Route, SubmitOffer, UpdateRoute
-from freight_exchange.paging import Paginator
+from freight_exchange.paging import Listed, Paginator, Reported
 from freight_exchange.transport.call import RequestKind, new_call_id
 from freight_exchange.transport.redact import redact_decode_error, reply_headers
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from freight_exchange.config import Config
     from freight_exchange.errors import Reconciler
     from freight_exchange.models import Write
-    from freight_exchange.paging import FetchPage
     from freight_exchange.transport.call import Response
     from freight_exchange.transport.send import Transport
 
@@ -34,34 +33,6 @@ _logger = logging.getLogger("freight_exchange")
 
 _MAX_TORN: Final = 3
 """Unreadable rows of a page beyond which it is not read in smaller pieces any more: a cut reply has no sound row."""
-
-
-class Listed(NamedTuple, Generic[T]):
-    """Request for a listing. `documented_size` is the rows of a page by default (service document, 8), if stated."""
-
-    operation: str
-    method: str
-    path: str
-    kind: wire.Kind[T]
-    parameters: Mapping[str, Any] = NOTHING
-    documented_size: int | None = None
-    paged: bool = True
-
-
-class Reported:
-    """Errors that one reading of a listing has reported, each once, and `wire.MAX_DESCRIBED` at most."""
-
-    def __init__(self) -> None:
-        self._seen: set[tuple[str, ...]] = set()
-
-    def new(self, errors: Sequence[DecodeError]) -> tuple[list[DecodeError], int]:
-        """Return the errors that no earlier page had, up to the limit, and the number of further ones."""
-        # Identified by the content of the row, since its number in the path changes when rows move.
-        keys = {(error.message, *error.path.split(".")[2:], repr(error.raw)): error for error in errors}
-        new = {key: error for key, error in keys.items() if key not in self._seen}
-        found = dict([*new.items()][: wire.MAX_DESCRIBED - len(self._seen)])
-        self._seen |= found.keys()
-        return [*found.values()], len(new) - len(found)
 
 
 @attrs.define(eq=False)
@@ -127,57 +98,47 @@ class Service:
         *,
         where: Callable[[T], bool] | None = None,
     ) -> Paginator[T]:
-        rows_wanted = validation.identifier(self.config.page_size if page_size is None else page_size, "page_size")
-
-        def start_read() -> FetchPage[T]:
-            reported = Reported()
-
-            async def fetch(number: int, rows: int) -> wire.Rows[T]:
-                page, reply = await self._page(listed, number, rows)
-                await self._report((*page.broken, *page.flaws), listed, reply, reported, page.more)
-                return page
-
-            return fetch
-
+        size = validation.identifier(self.config.page_size if page_size is None else page_size, "page_size")
         return Paginator(
-            name=listed.operation,
-            start_read=start_read,
-            identity=_IDENTITIES.get(listed.kind.model, attrgetter("index")),
-            page_size=rows_wanted if listed.paged else 0,
-            documented_size=listed.documented_size,
-            path=listed.path,
+            listed=listed,
+            fetch=partial(self._fetch, listed),
+            page_size=size if listed.paged else 0,
             window=validation.identifier(window, "window"),
             sweep=validation.boolean(sweep, "sweep"),
             strict=self.config.strict,
             where=where,
         )
 
+    async def _fetch(self, listed: Listed[T], number: int, rows: int, reported: Reported) -> wire.Rows[T]:
+        page = await self._page(listed, number, rows)
+        await self._report((*page.broken, *page.flaws), listed, reported, page.more)
+        return page
+
     async def page(self, listed: Listed[T], number: int, rows: int, reported: Reported) -> wire.Rows[T]:
         """Fetch one page of a listing. The caller reports its broken records; its flaws are logged once."""
-        page, reply = await self._page(listed, number, rows)
-        for error in (*page.broken, *page.flaws):
-            self._describe(error, listed, reply)
+        page = await self._page(listed, number, rows)
         for error in reported.new(page.flaws)[0]:
             _logger.warning("an unreadable part of a reply was skipped: %s", error)
         return page
 
-    async def _page(self, listed: Listed[T], number: int, rows: int) -> tuple[wire.Rows[T], _Reply]:
+    async def _page(self, listed: Listed[T], number: int, rows: int) -> wire.Rows[T]:
         paging = wire.encode_list_parameters(offset=number, rows=rows) if listed.paged else {}
         reply = _Reply()
         try:
-            return await self._rows(listed, paging, reply, may_be_missing=number > 0), reply
+            return await self._rows(listed, paging, reply, may_be_missing=number > 0)
         except DecodeError as error:
             if not (reply.is_torn and listed.paged):
                 raise
             if rows > 1:
-                return await self._pieces(listed, number, rows, error), reply
+                return await self._pieces(listed, number, rows, error)
             torn = DecodeError("a row that is not JSON", path=listed.kind.collection)
-            return wire.Rows((), (torn,), rows=1), reply
+            self._describe(torn, listed, reply)
+            return wire.Rows((), (torn,), rows=1)
         except NotFoundError as error:
             # The 404 of a login is not about the listing.
             if number == 0 and error.path == listed.path:
                 if self.config.missing_list_is_empty or _says_no_records(error.body, listed):
-                    return wire.Rows(()), reply
+                    return wire.Rows(())
                 error.args = (f"{error.message}; base_url may be wrong",)
             raise
 
@@ -190,7 +151,7 @@ class Service:
         found: wire.Rows[T] = wire.Rows(())
         for piece in range(number * parts, (number + 1) * parts):
             try:
-                page, _ = await self._page(listed, piece, rows // parts)
+                page = await self._page(listed, piece, rows // parts)
             except (BadRequestError, NotFoundError):
                 if piece == 0:
                     raise
@@ -208,13 +169,14 @@ class Service:
         found = await self._rows(listed, wire.encode_list_parameters(index=parameter), reply)
         if records := joined([record for record in found.records if getattr(record, "index", None) == wanted]):
             flaws = [flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted]
-            await self._report(flaws, listed, reply, Reported())
+            await self._report(flaws, listed, Reported())
             return records[0]
         # A service that ignores `index` lists other records too, which may be unreadable.
+        if found.broken:
+            raise found.broken[0]
         missing = NotFoundError(f"no record has the index {wanted}", path=listed.path)
-        error = found.broken[0] if found.broken else missing
-        self._describe(error, listed, reply)
-        raise error
+        self._describe(missing, listed, reply)
+        raise missing
 
     # Replies
 
@@ -241,27 +203,26 @@ class Service:
                 return wire.Rows(())
             return wire.decode_rows(data, listed.kind)
 
-        return await self._call(
-            RequestKind.READ, listed.method, listed.path, read, content=content, params=params, call_id=reply.call_id
-        )
+        facts = {"content": content, "params": params, "call_id": reply.call_id}
+        page = await self._call(RequestKind.READ, listed.method, listed.path, read, **facts)
+        for error in (*page.broken, *page.flaws):
+            self._describe(error, listed, reply)
+        return page
 
     def _parsed(self, response: Response) -> object:
         """Decode a reply. A secret that the service repeats in a record must not be stored or printed with it."""
         return self.connection.redactor.without_secrets(wire.parse(response.content), response.content)
 
     async def _report(
-        self, errors: Sequence[DecodeError], listed: Listed[Any], reply: _Reply, reported: Reported, more: int = 0
+        self, errors: Sequence[DecodeError], listed: Listed[Any], reported: Reported, more: int = 0
     ) -> None:
         """Report the new errors of a reply, and the number of `more`, to log and hooks; a strict view raises one."""
-        for error in errors:
-            self._describe(error, listed, reply)
-            if self.config.strict:
-                raise error
+        if errors and self.config.strict:
+            raise errors[0]
         new, omitted = reported.new(errors)
         if omitted + more:
-            summary = DecodeError(f"{omitted + more} more parts of a reply that cannot be read")
-            self._describe(summary, listed, reply)
-            new.append(summary)
+            facts = {**vars(errors[-1]), "path": "$", "raw": None}
+            new.append(DecodeError(f"{omitted + more} more parts of a reply that cannot be read", **facts))
         for error in new:
             _logger.warning("an unreadable part of a reply was skipped: %s", error)
             if self.config.hooks:
@@ -280,14 +241,6 @@ class Service:
         if isinstance(error, DecodeError):
             error.request_path = listed.path
             redact_decode_error(error, redactor)
-
-
-_IDENTITIES: Final[Mapping[type, Callable[[Any], Any] | None]] = {
-    Bid: None,
-    # A service may list a request once for each offer.
-    Listing: lambda listing: (listing.index, min((offer.id or 0 for offer in listing.offers), default=0)),
-}
-"""Functions that return the key of a row. A listed bid has none."""
 
 
 def joined(records: Sequence[T]) -> list[T]:
@@ -345,30 +298,27 @@ def check_reply(write: Write, record: object) -> None:
     """
     match write, record:
         case SubmitOffer(), Bid():
-            problem = _differs("index", write.request, record.index)
-            problem = problem or _differs("currency", write.currency, record.currency)
-            if not problem and record.amount not in (None, write.amount):
-                # Rounded in any direction to the decimal places that the reply has.
-                place = min(int(record.amount.normalize(EXACT).as_tuple().exponent), 0)
-                if EXACT.subtract(record.amount, write.amount).copy_abs() >= EXACT.scaleb(Decimal(1), place):
-                    problem = f"amount {record.amount} for {write.amount}"
+            shown = f"an offer of {record.amount} in currency {record.currency} on request {record.index}"
+            agrees = record.index == write.request and record.currency in (None, write.currency)
+            agrees = agrees and _is_rounded(write.amount, record.amount)
         case Respond(), Listing():
-            # The reply to a decline is not documented, so its offers prove nothing.
-            problem = _differs("index", write.request, record.index)
-            named = {offer.id: offer for offer in record.offers if offer.id is not None}
-            # The document shows only the selected offer, and an id may be missing.
-            offer = named.get(write.offer) or (record.offers[0] if len(record.offers) == 1 else None)
-            if write.approved and not problem and named and write.offer not in named:
-                problem = f"offer {next(iter(named))} for {write.offer}"
-            elif write.approved and offer is not None and offer.status not in (None, OfferStatus.SELECTED):
-                problem = problem or f"the offer is {offer.status}"
+            shown = f"request {record.index} with the offers {[offer.id for offer in record.offers]}"
+            # The reply to a decline is not documented. That to an approval may lack the id of the selected offer.
+            ours = [offer for offer in record.offers if offer.id in (None, write.offer)]
+            is_selected = any(offer.status in (None, OfferStatus.SELECTED) for offer in ours) or not record.offers
+            agrees = write.request in (None, record.index) and (is_selected or not write.approved)
         case UpdateRoute(), Route():
-            problem = _differs("index", write.route.index, record.index)
+            shown = f"route {record.index}"
+            agrees = record.index == write.route.index
         case _:
             return
-    if problem:
-        raise DecodeError(f"the reply does not match what was sent: {problem}")
+    if not agrees:
+        raise DecodeError(f"the reply does not match what was sent: it shows {shown}")
 
 
-def _differs(field: str, sent: object, returned: object) -> str:
-    return f"{field} {returned} for {sent}" if None not in (sent, returned) and returned != sent else ""
+def _is_rounded(amount: Decimal, shown: Decimal | None) -> bool:
+    """Return whether a reply may show this amount, rounded in any direction to the decimal places that it has."""
+    if shown is None:
+        return True
+    place = min(int(shown.normalize(EXACT).as_tuple().exponent), 0)
+    return EXACT.subtract(shown, amount).copy_abs() < EXACT.scaleb(Decimal(1), place)

@@ -16,7 +16,7 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.base import EXACT
 from freight_exchange.endpoints.resources import SEARCH, SEARCH_ALL
-from freight_exchange.endpoints.service import Listed, Reported, joined
+from freight_exchange.endpoints.service import joined
 from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError, is_from_login
 from freight_exchange.feed.events import (
     Answer,
@@ -28,6 +28,7 @@ from freight_exchange.feed.events import (
 )
 from freight_exchange.feed.state import WIDEST, Tier
 from freight_exchange.models import Bid, BidStatus, BidsType, Listing, Offer, OfferStatus, RateRequest, SearchType
+from freight_exchange.paging import Listed, Reported
 from freight_exchange.serialization import to_dict, to_json
 from freight_exchange.store import feeds
 from freight_exchange.words import DECLINED, UnknownWord

@@ -233,10 +233,10 @@ class Passes:
 
     def refuse(self, status: int | None) -> bool:
         """Process a refusal in place of the page; return `False` if it is an error."""
-        is_end = self._walk.refuse(status) is not None
-        if is_end:
-            self._turn()
-        return is_end
+        if not self._walk.refuse(status):
+            return False
+        self._turn()
+        return True
 
     def _turn(self) -> None:
         if not self._walk.ended:
