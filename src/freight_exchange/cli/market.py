@@ -44,7 +44,6 @@ _ZONED: Final = ("cy_cutoff", "cfs_cutoff", "departure")
 
 
 def _state(help: str, default: str | None = "all", **words: str) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
-    """Return `--state`; `words` are those of the service by the names that they have here."""
     kind = opt.Choices({name.replace("_", "-"): word for name, word in words.items()})
     return click.option("--state", type=kind, default=default, show_default=default is not None, help=help)
 
