@@ -70,7 +70,7 @@ def test_status_of_stopped_bot(path: Path) -> None:
     assert status.gaps == []
 
 
-def test_dead_letter_is_replayed_by_next_run(path: Path) -> None:
+def test_dead_letter_is_replayed_by_next_run(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     sandbox = Sandbox()
     index = sandbox.publish()
     run(sandbox, made(path, fail))
@@ -78,7 +78,10 @@ def test_dead_letter_is_replayed_by_next_run(path: Path) -> None:
     (letter,) = file.dead_letters()
     assert (letter.handler, letter.request, letter.error) == ("quote", index, "ValueError: no tariff")
     assert not file.replay(letter.event, "another")
-    assert file.replay(letter.event, "quote")
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        assert file.replay(letter.event, "quote")
+    assert f"an operator asks for replay: event {letter.event}, handler quote" in caplog.messages
     assert file.dead_letters() == []
     run(sandbox, made(path, offer))
     assert len(sandbox.audit_log.offers_on(index)) == 1

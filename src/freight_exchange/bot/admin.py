@@ -7,6 +7,7 @@ of the table `command`, and carries the change out within seconds.
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from freight_exchange.store.effects import Effect
 
 T = TypeVar("T")
+
+_logger = logging.getLogger("freight_exchange.bot")
 
 DEFAULT_NAME: Final = "bot"
 """Default name of a bot in its store. `exchange.watch` has another one, so it shares nothing with the bot."""
@@ -60,6 +63,7 @@ async def change(
     `ConfigurationError` if the bot no longer has the handler of a letter, `ValidationError` if an effect cannot be
     resolved so.
     """
+    _logger.info("an operator asks for %s: %s", name, ", ".join(f"{key} {one}" for key, one in arguments.items()))
     match name:
         case "replay":
             handler, event = str(arguments["handler"]), int(arguments["event"])
@@ -236,7 +240,6 @@ class BotFile:
                 yield store, binding[1], True
 
     async def _ask(self, store: Store, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Ask the bot that runs, and return its answer."""
         number = await store.run(lambda db: work.ask_command(db, self._choose(db), name, arguments))
         with anyio.move_on_after(_ANSWER_TIMEOUT):
             while (answer := await store.run(work.result_of, number)) is None:  # noqa: ASYNC110 - another process answers
@@ -253,7 +256,6 @@ class BotFile:
         )
 
     def _choose(self, db: Database) -> int:
-        """Return the row of the bot."""
         rows = db.run("SELECT id, name FROM binding ORDER BY id").fetchall()
         chosen = [row for row, name in rows if self._name in (None, name)]
         if self._name is None and len(chosen) > 1:
@@ -343,7 +345,6 @@ def _gaps(db: Database, binding: int) -> Sequence[Gap]:
 
 
 def _binding_of(db: Database, binding: int) -> tuple[int, str, str, str]:
-    """Return the row, URL, account and name of a bot."""
     row = db.run("SELECT id, url, account, name FROM binding WHERE id = :binding", binding=binding).fetchone()
     return cast("tuple[int, str, str, str]", tuple(row))
 

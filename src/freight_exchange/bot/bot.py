@@ -259,7 +259,6 @@ class Bot(Router):
 
     @property
     def _active(self) -> Supervisor | None:
-        """Present run, if it has not ended."""
         return None if self._supervisor is None or self._supervisor.has_ended else self._supervisor
 
     def stop(self) -> None:
@@ -387,7 +386,6 @@ class Bot(Router):
         return found
 
     def _session(self) -> Session:
-        """Return the running session."""
         session = None if self._active is None else self._active.session
         if session is None or session.phase not in ("running", "draining") or not session.has_joined:
             raise ConfigurationError("this bot does not run: call this method while the bot runs")

@@ -164,7 +164,6 @@ def resolve_arguments(handler: Handler, resources: Mapping[str, object]) -> Mapp
 
 
 def _injected_parameters(function: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
-    """Return the named parameters after the event and the context."""
     parameters = inspect.signature(function).parameters.values()
     positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
     keyword_only = [parameter for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]

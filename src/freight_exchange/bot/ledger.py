@@ -395,7 +395,6 @@ class Ledger:
     async def _carry_out(
         self, write: Write, plan: Plan, by: Delivery | None
     ) -> tuple[Effect, FreightExchangeError | None]:
-        """Begin, send and finish a write; return the effect with its outcome, and the error of the send."""
         # Noted before `sending` is committed, so that it ends before the wait of a replica that adopts the effect.
         limit = SendLimit(clock.now(), SEND_WINDOW)
         effect = await self._begin(write, plan, by)
@@ -420,7 +419,6 @@ class Ledger:
             self._sending.discard(effect.id)
 
     async def _failed(self, write: Write, effect: Effect, error: FreightExchangeError) -> Effect:
-        """Record the outcome of a send that raised."""
         state = outcome_of(error, write.refusals)
         if state == "unknown":
             self._certain_from[effect.id, effect.version] = anyio.current_time()
@@ -448,14 +446,15 @@ class Ledger:
             is_done = effects.finish(db, changed, replaces=replaces)
             return changed if is_done else effects.find(db, self._store.binding, effect.key)
 
-        until, stored = anyio.current_time() + SEND_WINDOW, None
+        until, stored, has_logged = anyio.current_time() + SEND_WINDOW, None, False
         while True:
             reach(f"before {_STEPS[state]}")
             try:
                 stored = await self._store.run(finish)
                 break
             except (StoreAwayError, StoreRefusedError, ConflictError) as error:
-                _logger.warning("the outcome of %s is not recorded yet: %s", load_write(effect), error)
+                level, has_logged = logging.DEBUG if has_logged else logging.WARNING, True
+                _logger.log(level, "the outcome of %s is not recorded yet: %s", load_write(effect), error)
                 if anyio.current_time() >= until:
                     raise in_doubt_error(effect) from error
             await anyio.sleep(_RECORD_PAUSE)
@@ -652,7 +651,6 @@ def _confirmed(plan: Plan, record: Bid | Listing) -> Plan:
 
 
 def _fields(write: Write) -> dict[str, object]:
-    """Return the fields of log records about a write."""
     return {"request": write.request}
 
 

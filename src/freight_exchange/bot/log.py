@@ -55,7 +55,6 @@ class AttemptLog:
 
 
 def _line(delivery: Delivery, handler: Handler, verdict: Verdict, error: Exception | None) -> tuple[int, str]:
-    """Return the level and the text of the line about an attempt."""
     subject = (
         f"event {delivery.event_id} ({delivery.kind})" if delivery.subject is None else f"request {delivery.subject}"
     )
@@ -64,6 +63,9 @@ def _line(delivery: Delivery, handler: Handler, verdict: Verdict, error: Excepti
     match verdict.ending:
         case "done":
             return logging.DEBUG, f"handler {handler.id} is done with {subject}"
+        case "released":
+            # The loss of the store or of the login has a line of its own.
+            return logging.DEBUG, f"handler {handler.id} waits with {subject}: {why}; {again}"
         case "dropped":
             return logging.INFO, f"handler {handler.id} drops {subject}: {why}"
         case "dead":
@@ -82,7 +84,6 @@ def _line(delivery: Delivery, handler: Handler, verdict: Verdict, error: Excepti
 
 
 def _place(error: BaseException) -> tuple[str, int] | None:
-    """Return the file and the line that raised an error."""
     traceback = error.__traceback__
     if traceback is None:
         return None

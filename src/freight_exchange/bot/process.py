@@ -330,7 +330,6 @@ def _exit(status: int, text: str, *args: object) -> None:
 
 
 def _check(backend: object) -> None:
-    """Check that a bot can run as this process."""
     if (module := _imported_module.get()) is not None:
         raise ConfigurationError(
             f"module {module} runs its bot while it is imported: move its bot.run() under `if __name__ == '__main__':`"
@@ -352,7 +351,6 @@ def _check(backend: object) -> None:
 
 
 def _configure_logging() -> None:
-    """Log to standard error, unless the program has configured logging."""
     package = logging.getLogger("freight_exchange")
     if logging.getLogger().handlers or any(not isinstance(one, logging.NullHandler) for one in package.handlers):
         return

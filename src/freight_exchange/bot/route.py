@@ -190,7 +190,6 @@ def _begins_at_start(handler: Handler, feed: str) -> bool:
 def _first_events(
     db: Database, source: Source, feed: int, after: str, limit: int
 ) -> list[tuple[str, int | None, StoredEvent | None]]:
-    """Return listed items as the events that report them for the first time."""
     between = None, datetime.fromtimestamp(db.now, UTC)
     return [
         (key, subject, source.event(db, "first", record, None, between, returned=False))

@@ -335,7 +335,6 @@ def _default_id(function: Function) -> str:
 
 
 def _check_function(function: object, kind: Kind) -> None:
-    """Check that a function is async and takes an event and a context."""
     if not callable(function):
         raise ConfigurationError(f"@on_{kind} decorates an async function, not a {type(function).__name__}")
     name = getattr(function, "__qualname__", function)

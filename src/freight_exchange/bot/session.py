@@ -281,7 +281,6 @@ class Session:
     # Feeds
 
     def _make_pollers(self, *, is_silent: bool) -> None:
-        """Make a poller for each feed that the handlers need."""
         options, (service, client) = self.parts.options, self.parts.exchange._feed_parts()
         kinds = {kind for handler in self.parts.handlers.values() for kind in handler.filters}
         # What cannot be read is told with what is watched anyway.

@@ -201,7 +201,6 @@ class Worker:
         return results[0] if results else RuntimeError("the handler was cancelled by its own code")
 
     def _observe_latency(self, delivery: Delivery) -> None:
-        """Observe how long an event waited since the scan that found it, at its first attempt."""
         if delivery.attempts == 1 and delivery.error is None and isinstance(delivery.event, RequestEvent | OfferEvent):
             waited = self._store.now - delivery.event.observed_between[1].timestamp()
             self._metrics.observe("latency", delivery.name, max(waited, 0.0))

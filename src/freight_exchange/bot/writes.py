@@ -321,7 +321,6 @@ def decide(effect: Effect, *, taken: object) -> Effect:
 
 
 def _history(earlier: Effect | None) -> dict[str, Any]:
-    """Return what an effect keeps from its earlier sends."""
     facts = {} if earlier is None else earlier.facts
     return {"resends": facts.get("resends", 0), "allowed": facts.get("allowed", False)}
 

@@ -12,7 +12,7 @@ import click
 from click.shell_completion import shell_complete
 
 from freight_exchange import __version__
-from freight_exchange.cli import bot, client, files, market, sandbox
+from freight_exchange.cli import bot, client, market, sandbox
 from freight_exchange.cli import options as opt
 from freight_exchange.cli.run import exit_status_of
 from freight_exchange.platform.text import CleanFormatter
@@ -50,7 +50,7 @@ def program(context: click.Context, /, verbose: int, **typed: Any) -> None:
 
 for _command in (
     client.login, client.logout, client.whoami, market.requests, market.offers, market.bids, market.routes,
-    market.carriers, market.currencies, bot.bot, bot.store, files.tariff, bot.explain, sandbox.sandbox, sandbox.demo,
+    market.carriers, market.currencies, bot.bot, bot.store, market.tariff, bot.explain, sandbox.sandbox, sandbox.demo,
 ):  # fmt: skip
     program.add_command(_command)
 

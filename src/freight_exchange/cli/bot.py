@@ -89,18 +89,21 @@ def run_bot(
     _export(options)
     loaded = _load(target)
     _export(options)
-    _check_client(loaded, options)
+    if (client := loaded._exchange) is not None:
+        url, account = client._base_url, run(client._account) if options.email else None
+        if options.url and url != options.url.strip().rstrip("/"):
+            raise click.UsageError(f"the bot's own client is for {url}, and --url is {options.url}")
+        if account != options.email:
+            raise click.UsageError(f"the bot's own client is for the account {account}, and --email is {options.email}")
     loaded.run(backend=backend)
 
 
 def _load(target: str) -> Bot:
-    """Import the bot `MODULE:BOT`, or call the function of that name. The current directory is on the path."""
     from freight_exchange import Bot
     from freight_exchange.bot.process import importing
 
-    module, colon, attribute = target.partition(":")
-    # A name that begins with a dot is relative to a package, and there is none.
-    if not (colon and attribute and all(module.split("."))):
+    module, _, attribute = target.partition(":")
+    if not (attribute and all(module.split("."))):
         raise click.UsageError(f"give MODULE:BOT, such as my_bot:bot, not {target!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:
@@ -126,19 +129,7 @@ def _export(options: opt.Options) -> None:
             os.environ[f"FREIGHT_EXCHANGE_{name.upper()}"] = value
 
 
-def _check_client(loaded: Bot, options: opt.Options) -> None:
-    """Reject a bot whose own client contradicts the options."""
-    if (client := loaded._exchange) is None:
-        return
-    if options.url and client._base_url != options.url.strip().rstrip("/"):
-        raise click.UsageError(f"the bot's own client is for {client._base_url}, and --url is {options.url}")
-    if options.email and (account := run(client._account)) != options.email:
-        raise click.UsageError(f"the bot's own client is for the account {account}, and --email is {options.email}")
-
-
 class _JSONFormatter(logging.Formatter):
-    """Formatter that writes a record as one JSON object: time, level, logger, message, extra fields, and traceback."""
-
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         fields = {"time": time, "level": record.levelname, "logger": record.name, "message": record.getMessage()}
@@ -149,7 +140,6 @@ class _JSONFormatter(logging.Formatter):
 
 
 def _log_as_json() -> None:
-    """Write the log and Python's warnings to standard error as JSON lines; a handler of `-v` is replaced."""
     package = logging.getLogger("freight_exchange")
     package.handlers = [one for one in package.handlers if isinstance(one, logging.NullHandler)]
     handler = logging.StreamHandler(sys.stderr)

@@ -60,26 +60,25 @@ def resolve(options: opt.Options, *, new_file: Path | None = None) -> Credential
         # `-v` has not added one.
         logger.addHandler(_WarningHandler(logging.WARNING))
     profile = _profile(options)
-    variables = {name: os.environ.get(name) or None for name in (_URL, _EMAIL, _PASSWORD)}
+    from_url, from_email, password = (os.environ.get(name) or None for name in (_URL, _EMAIL, _PASSWORD))
     url, email = options.url, options.email
     if not profile:
-        url, email = url or variables[_URL], email or variables[_EMAIL]
+        url, email = url or from_url, email or from_email
     file, saved = None, None
     try:
         file = freight_exchange.TokenFile(_path(options))
         saved = file.read()
     except ConfigurationError:
         # Only a saved login needs the file, which has no place without a home directory.
-        if new_file or not (url and email and variables[_PASSWORD]):
+        if new_file or not (url and email and password):
             raise
     if saved is not None:
         url = url or saved.base_url
         email = email or (saved.account if saved.base_url == _normalized(url) else None)
-    password = variables[_PASSWORD]
     if new_file:
-        url = url or variables[_URL] or _ask("URL of the service", f"no URL: give --url or set {_URL}")
-        email = email or variables[_EMAIL] or _ask("Email", f"no account: give --email or set {_EMAIL}")
-    if variables[_EMAIL] not in (None, email) and (profile or is_interactive()):
+        url = url or from_url or _ask("URL of the service", f"no URL: give --url or set {_URL}")
+        email = email or from_email or _ask("Email", f"no account: give --email or set {_EMAIL}")
+    if from_email not in (None, email) and (profile or is_interactive()):
         # It belongs to another account, and a wrong password may lock this one.
         password = None
     if new_file and url and email:
@@ -109,7 +108,6 @@ def _profile(options: opt.Options) -> str | None:
 
 
 def _path(options: opt.Options) -> Path:
-    """Return the path of the saved login."""
     import platformdirs
 
     profile, given = _profile(options), options.token_file or os.environ.get(_TOKEN_FILE)
@@ -151,10 +149,7 @@ def connect(
     credentials: Credentials | None = None,
     lookup: str = "",
 ) -> T:
-    """Run `work` with a client and return its result.
-
-    `lookup` is the command that shows what it has written; the report of an unknown outcome names it.
-    """
+    """Run `work` with a client and return its result. `lookup` is the command that shows what it has written."""
     from freight_exchange.hooks import Attempt
 
     credentials = credentials or resolve(options)
@@ -170,32 +165,29 @@ def connect(
         async with client as exchange:
             return await work(exchange)
 
-    in_doubt = [f"Check with `freight-exchange {lookup}` in a minute, before you send it again."] if lookup else []
+    in_doubt = f"Check with `freight-exchange {lookup}` in a minute, before you send it again."
     try:
         return run(main)
     except FreightExchangeError as error:
         if error.method is not None:
             error.add_note(f"The service is {credentials.url}, the account {credentials.email}.")
-        for sentence in in_doubt if error.may_have_taken_effect else ():
-            error.add_note(sentence)
+        if lookup and error.may_have_taken_effect:
+            error.add_note(in_doubt)
         raise
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError) as error:
         if not writes:
             raise
-        message = "interrupted in flight: the service may or may not have taken it"
-        raise Failure(message, Status.OUTCOME_UNKNOWN, *in_doubt) from None
-    except OSError as error:
+        if isinstance(error, KeyboardInterrupt):
+            message = "interrupted in flight: the service may or may not have taken it"
+            raise Failure(message, Status.OUTCOME_UNKNOWN, in_doubt) from None
         # The client raises no OSError for a failed write, so this write was answered.
-        if not writes:
-            raise
         raise not_printed(error, f"See it with `freight-exchange {lookup}`, and do not send it again.") from None
 
 
 def _client(credentials: Credentials, options: opt.Options, hook: Callable[[Event], None]) -> FreightExchange:
     pairs = (part.partition("=") for part in (options.addresses or "").split(","))
     addresses: Any = {name.strip(): address.strip() for name, _, address in pairs} if options.addresses else None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with warnings.catch_warnings(record=True, action="always") as caught:
         client = freight_exchange.FreightExchange(
             credentials.url,
             email=credentials.email,
@@ -219,7 +211,6 @@ def _client(credentials: Credentials, options: opt.Options, hook: Callable[[Even
 
 
 def _ssl_context(ca_file: str) -> Any:
-    """Create a context that trusts the authorities of a file and those of the system."""
     import ssl
 
     context = ssl.create_default_context()
@@ -232,7 +223,6 @@ def _ssl_context(ca_file: str) -> Any:
 
 
 async def _refuse_login(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Refuse logins: middleware of a client that has a saved login and no password."""
     if request.path == "login":
         message = "the saved login has expired: run `freight-exchange login`"
         raise AuthenticationError(message, method=request.method, path=request.path)
@@ -248,13 +238,8 @@ _ARGUMENTS: Final = {"base_url": "--url", "deadline": "--timeout", "proxy": "--p
 class Command(click.Command):
     """Command that receives its output as `out`, and names the option of a value that the SDK refuses.
 
-    An async function receives a client first. Lines `$ ...` at the end of its help are examples, without the name of
-    the program.
-
-    Args:
-        prints_json: Whether there is `--json`.
-        lookup: Command that shows what an async function writes, with names of its arguments in braces.
-        shows_prices: Whether the codes of currencies are read, before a write whose failure theirs would look like.
+    An async function receives a client first, after the codes of currencies are read if it `shows_prices`. `lookup` is
+    the command that shows what it writes. Lines `$ ...` at the end of its help are examples.
     """
 
     def __init__(
@@ -282,11 +267,12 @@ class Command(click.Command):
             rest = rest if rest[:1] in (" ", "[") else f": {error.message}"
             if field in _ARGUMENTS:
                 raise ConfigurationError(f"{_ARGUMENTS[field]}{rest}") from error
-            for parameter in (one for one in self.params if one.name == field):
-                name = parameter.opts[0] if isinstance(parameter, click.Option) else field.upper()
-                is_write = any(one.name == "yes" for one in self.params)
-                raise click.UsageError(f"{name}{rest}{'; nothing was sent' if is_write else ''}", ctx) from error
-            raise
+            parameters = {one.name: one for one in self.params}
+            if (parameter := parameters.get(field)) is None:
+                raise
+            name = parameter.opts[0] if isinstance(parameter, click.Option) else field.upper()
+            nothing = "; nothing was sent" if "yes" in parameters else ""
+            raise click.UsageError(f"{name}{rest}{nothing}", ctx) from error
 
     async def _call(self, arguments: Mapping[str, Any], exchange: FreightExchange) -> Any:
         if self.shows_prices:

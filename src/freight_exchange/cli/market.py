@@ -1,27 +1,33 @@
-"""Commands of the market: `requests`, `offers`, `bids`, `routes`, `carriers` and `currencies`."""
+"""Commands of the market: `requests`, `offers`, `bids`, `routes`, `carriers`, `currencies` and `tariff`."""
 
 from __future__ import annotations
 
+import json
+import re
 import sys
+import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 import attrs
 import click
 
-from freight_exchange import models, validation
-from freight_exchange.cli import files
+from freight_exchange import cargo, models, validation
 from freight_exchange.cli import options as opt
-from freight_exchange.cli.client import Command, Group
+from freight_exchange.cli.client import Command, Group, connect, resolve
 from freight_exchange.cli.run import Failure, Status, warn
 from freight_exchange.cli.show import Out, collect, counted, csv_columns, price_of, text_of, units_of, warn_of_doubts
-from freight_exchange.errors import BadRequestError
+from freight_exchange.errors import BadRequestError, NotFoundError, ValidationError
 from freight_exchange.filters import OfferFilter, RequestFilter
 
 if TYPE_CHECKING:
-    from freight_exchange import FreightExchange
+    from freight_exchange import FreightExchange, Listing, RateRequest
+    from freight_exchange.bulk import Row, State
 
 _COMPUTED: Final = ("volume", "weight_per", "gross_weight", "chargeable.amount", "chargeable.unit", "chargeable.by")
 """Columns of CSV that are computed from the fields of a request."""
@@ -38,7 +44,6 @@ _ZONED: Final = ("cy_cutoff", "cfs_cutoff", "departure")
 
 
 def _state(help: str, default: str | None = "all", **words: str) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
-    """Return `--state`; `words` are those of the service by the names that they have here."""
     kind = opt.Choices({name.replace("_", "-"): word for name, word in words.items()})
     return click.option("--state", type=kind, default=default, show_default=default is not None, help=help)
 
@@ -62,6 +67,50 @@ async def _show(feed: Any, count: int | None, out: Out) -> None:
         shown += 1
         if shown == count:
             return
+
+
+# Drafts
+
+
+def draft_options(fields: opt.Fields, *, is_partial: bool = False) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
+    """Add the options of a draft, and `--file`, whose values are their defaults; its rates go to `context.meta`."""
+
+    def read(context: click.Context, _: click.Parameter, file: str | None) -> None:
+        values = {} if file is None else _read(file)
+        if "amount" in fields:
+            context.meta["rates"] = values.pop("rates", {})
+        if unknown := values.keys() - fields.keys():
+            message = f"the file has an unknown field {min(unknown)!r}; the fields are {', '.join(fields)}"
+            raise click.UsageError(f"{message}; nothing was sent")
+        context.default_map = values
+
+    help = "File with the fields: TOML (*.toml) or JSON; - reads JSON from standard input."
+    path = click.Path(exists=True, dir_okay=False, allow_dash=True)
+    settings: Any = {"type": path, "metavar": "FILE", "help": help, "is_eager": True, "expose_value": False}
+    file: Callable[[opt.AnyCommand], opt.AnyCommand] = click.option("--file", callback=read, **settings)
+    required = [] if is_partial else [name for name, kind in fields.items() if NoneType not in get_args(kind)]
+    return lambda command: file(opt.made_from(fields, **{name: {"required": True} for name in required})(command))
+
+
+def _read(file: str) -> dict[str, Any]:
+    source = "standard input" if file == "-" else file
+    try:
+        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        if file.lower().endswith(".toml"):
+            values: Any = tomllib.loads(content.decode("utf-8-sig"), parse_float=Decimal)
+        else:
+            values = json.loads(content, parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{source} cannot be read: {error}; nothing was sent") from None
+    if not isinstance(values, dict):
+        raise click.UsageError(f"{source} must hold one object with the fields; nothing was sent")
+    return values
+
+
+def check_arrival(arrival: object, *, past: bool, place: str = "") -> None:
+    """Reject an arrival that is in the past in every time zone, unless `past` is true."""
+    if not past and isinstance(arrival, datetime) and (warning := cargo.arrival_warning(arrival)) is not None:
+        raise click.UsageError(f"{place}{warning.message}: correct it, or give --past; nothing was sent")
 
 
 # Requests
@@ -115,7 +164,7 @@ async def get(exchange: FreightExchange, /, index: int, out: Out) -> None:
 
 
 @requests.command(lookup="offers list")
-@files.draft_options(opt.fields_of(models.RateRequestDraft))
+@draft_options(opt.fields_of(models.RateRequestDraft))
 @opt.past
 @opt.yes
 async def publish(exchange: FreightExchange, /, past: bool, out: Out, **typed: Any) -> None:
@@ -127,7 +176,7 @@ async def publish(exchange: FreightExchange, /, past: bool, out: Out, **typed: A
     $ requests publish --file tiles.toml --quantity 24 --yes
     """
     draft = models.RateRequestDraft(**typed)
-    files.check_arrival(draft.arrival, past=past)
+    check_arrival(draft.arrival, past=past)
     await exchange.login()
     warn_of_doubts(draft, "unit")
     places = f"{draft.origin} to {draft.destination}, {draft.volume:f} m3"
@@ -153,14 +202,86 @@ async def watch(exchange: FreightExchange, /, count: int | None, out: Out, **typ
         await _show(feed, count, out)
 
 
-requests.add_command(files.import_)
+# Import of requests
+
+_EXAMPLES: Final = (
+    ("Ceramic tiles,Shipping,Hong Kong,Long Beach", 45, "pallet,20,1.2,1.0,0.9,640,FOB,no,"),
+    ("Lithium batteries,Air Freight,Shenzhen,Frankfurt", 30, "carton,150,0.4,0.3,0.25,12.5,DAP,yes,UN 3480"),
+)
+"""Rows of the template: cells, days until the arrival, further cells."""
+
+
+@requests.command("import")
+@click.argument("file", type=opt.readable, required=False)
+@click.option("--check", is_flag=True, help="Check the file only. Nothing is sent, and no login is needed.")
+@click.option("--template", is_flag=True, help="Print a file to begin with, whose examples arrive in a few weeks.")
+@opt.past
+@opt.yes
+@click.pass_obj
+def import_(options: opt.Options, /, file: str | None, check: bool, template: bool, past: bool, out: Out) -> None:
+    """Publish the requests of a CSV file, each row once.
+
+    The first line names the columns, as --template shows. All rows are checked before the first is sent. FILE.progress
+    beside the file records each step: run the command again after an interruption, and no row is published twice.
+
+    $ requests import --template > requests.csv
+    $ requests import requests.csv --check
+    $ requests import requests.csv
+    """
+    from freight_exchange import bulk
+
+    if template:
+        out.csv_header([*opt.fields_of(models.RateRequestDraft)])
+        for before, days, after in _EXAMPLES:
+            arrival = datetime.now(UTC).date() + timedelta(days=days)
+            out.csv_row([*before.split(","), arrival.isoformat(), *after.split(",")])
+        return
+    if file is None:
+        raise click.UsageError("give the FILE to publish, or --template for one to begin with")
+    path = Path(file)
+    try:
+        rows = bulk.read_requests(path)
+    except ValidationError as error:
+        # Each problem on a line of its own.
+        problems = re.sub(r"; (?=line \d|and \d+ more$)", "\n", error.message)
+        raise click.UsageError(f"{problems}; nothing was sent") from None
+    for row in rows:
+        check_arrival(row.draft.arrival, past=past, place=f"line {row.line} of {path.name}: ")
+        warn_of_doubts(row.draft, "unit", f"line {row.line}: ")
+    if check:
+        out.result(f"{file}: {len(rows)} rows, all valid. Nothing was sent.", {"file": file, "rows": len(rows)})
+        return
+    credentials = resolve(options)
+    owner = f"{credentials.email} at {credentials.url.strip().rstrip('/')}"
+    with bulk.Journal(path.with_name(f"{path.name}.progress"), owner) as journal:
+
+        async def work(exchange: FreightExchange) -> Counter[State]:
+            if count := sum(journal.state(row) not in ("published", "refused") for row in rows):
+                await out.confirm(f"Publish {count} of {len(rows)} requests in {file}?")
+            return await bulk.publish(exchange, rows, journal, on_row=report)
+
+        def report(row: Row, event: str, record: RateRequest | Listing | None) -> None:
+            if out.format:
+                out.json({"line": row.line, "event": event, "request": None if record is None else record.index})
+                return
+            name = "" if record is None else f" as {record.ref_id or record.index}"
+            click.echo(text_of(f"line {row.line}, {row.draft.commodity}: {event}{name}"))
+
+        states = connect(options, work, credentials=credentials, lookup=f"requests import {file}")
+    if not out.format:
+        click.echo(f"{states['published']} of {len(rows)} rows are published.")
+    if states["sending"]:
+        message = f"{states['sending']} rows are in doubt: run the command again in a minute"
+        raise Failure(message, Status.OUTCOME_UNKNOWN)
+    if states["refused"]:
+        raise Failure(f"{states['refused']} rows were refused by the service", Status.REFUSED)
 
 
 # Offers on own requests
 
 
 class OfferRow(NamedTuple):
-    """Offer with its request; a request without offers has a row too."""
+    """Offer with its request, which may have none."""
 
     listing: models.Listing
     offer: models.Offer | None
@@ -211,11 +332,12 @@ def _add_answer(verb: str, help: str) -> None:
     @opt.yes
     async def command(exchange: FreightExchange, /, offer: int, out: Out) -> None:
         if not out.yes:
-            await out.confirm(f"{verb.title()} offer {offer}: {await _describe(exchange, offer, out)}?")
+            unknown = "your requests do not show it, perhaps because another one was approved. Send it all the same"
+            await out.confirm(f"{verb.title()} offer {offer}: {await _describe(exchange, offer, out) or unknown}?")
         try:
             listing: models.Listing | None = await getattr(exchange.offers, verb)(offer)
         except BadRequestError as error:
-            if await _find(exchange, offer) is not None:
+            if await _describe(exchange, offer, out):
                 raise
             # Its request may show only the offer that was approved, so the service's own sentence is the reason.
             note = f"Offer {offer} is not among those that your requests show."
@@ -230,18 +352,11 @@ _add_answer("approve", "Approve OFFER, and show who made it. You and the forward
 _add_answer("decline", "Decline OFFER.")
 
 
-async def _describe(exchange: FreightExchange, number: int, out: Out) -> str:
-    if (found := await _find(exchange, number)) is None:
-        return "your requests do not show it, perhaps because another one was approved. Send it all the same"
-    listing, offer = found
-    return f"{price_of(offer, out)} on {listing.commodity}, {listing.origin} to {listing.destination}"
-
-
-async def _find(exchange: FreightExchange, number: int) -> tuple[models.Listing, models.Offer] | None:
+async def _describe(exchange: FreightExchange, number: int, out: Out) -> str | None:
     async for listing in exchange.offers.search(type="offers"):
         for offer in listing.offers:
             if offer.id == number:
-                return listing, offer
+                return f"{price_of(offer, out)} on {listing.commodity}, {listing.origin} to {listing.destination}"
     return None
 
 
@@ -265,8 +380,64 @@ async def watch_offers(
         await _show(feed, count, out)
 
 
-offers.add_command(files.export)
-offers.add_command(files.compare)
+# Export and comparison of offers
+
+
+@offers.command(prints_json=False)
+@click.argument("requests", type=opt.index, nargs=-1, metavar="[REQUEST]...")
+@click.option("--csv/--json", "as_csv", default=True, help="Rows of CSV, with a header (default), or lines of JSON.")
+async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: bool) -> None:
+    """Export the offers on your requests for a spreadsheet.
+
+    There is a row for each offer, and a column for each fee. Without a REQUEST, all requests are exported.
+
+    $ offers export > offers.csv
+    $ offers export 4 7 --csv
+    """
+    out = Out("csv" if as_csv else "json")
+    await out.read_codes(exchange)
+    listings = await collect(exchange.offers.search(sweep=True))
+    if absent := sorted({*requests} - {listing.index for listing in listings}):
+        raise NotFoundError(f"you have no request {', '.join(map(str, absent))}")
+    rows: list[dict[str, Any]] = []
+    for listing in listings:
+        for offer in listing.offers if not requests or listing.index in requests else ():
+            row = {name: getattr(listing, name) for name in ("ref_id", "commodity", "origin", "destination")}
+            row = {"request": listing.index, **row, "offer": offer.id, "status": offer.status, "amount": offer.amount}
+            row["currency"] = out.codes.get(offer.currency or 0, offer.currency)
+            rows.append({**row, "terms": offer.terms, "fees": offer.rates or {}})
+    fees = sorted({name for row in rows for name in row["fees"]})
+    if as_csv:
+        out.csv_header([*(name for name in (rows[0] if rows else ()) if name != "fees"), *fees])
+    for row in rows:
+        if as_csv:
+            found = row.pop("fees")
+            out.csv_row([*row.values(), *map(found.get, fees)])
+        else:
+            out.json(row)
+
+
+@offers.command
+@click.argument("request", type=opt.index)
+@click.option("--to", required=True, metavar="CODE", help="The currency to compare in, such as USD.")
+@opt.pairs("CODE", "Exchange rate: value of 1 CODE in the currency of --to, such as EUR=1.08. May be repeated.")
+async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Mapping[str, str], out: Out) -> None:
+    """Rank the offers on one of your requests in one currency.
+
+    Offers in another currency need a rate. OWN TERMS are the clauses that not every offer has.
+
+    $ offers compare 4 --to USD --rate EUR=1.08
+    """
+    from freight_exchange import quotes
+
+    listing = await exchange.offers.get(request)
+    comparison = await quotes.compare(listing, to=to, rates=rates, currencies=exchange.currencies.list())
+    if out.format:
+        out.json(comparison)
+        return
+    out.table(comparison.offers, "There are no priced offers.")
+    if comparison.common_terms:
+        click.echo(f"\nTerms of all offers: {text_of('; '.join(comparison.common_terms))}")
 
 
 # Own offers
@@ -292,18 +463,12 @@ async def list_bids(exchange: FreightExchange, /, state: str | None, limit: int 
 
 @bids.command(lookup="bids list", shows_prices=True)
 @click.argument("request", type=opt.index)
-@files.draft_options(_OFFER)
+@draft_options(_OFFER)
 @opt.pairs("NAME", "Fee, part of the total, such as 'Ocean Freight=1700'. May be repeated.")
 @click.option("--again", is_flag=True, help="Submit the offer even if you have an identical one on the request.")
 @opt.yes
 async def submit(
-    exchange: FreightExchange,
-    /,
-    request: int,
-    rates: Mapping[str, str],
-    again: bool,
-    out: Out,
-    **values: Any,
+    exchange: FreightExchange, /, request: int, rates: Mapping[str, str], again: bool, out: Out, **values: Any
 ) -> None:
     """Submit an offer on the request with the index REQUEST.
 
@@ -318,23 +483,19 @@ async def submit(
     price = f"{text_of(amount)} {text_of(currency)}"
     index_or_code = int(currency) if currency.isdecimal() else currency
     target = None if out.yes else await exchange.requests.get(request)
-    if target is not None:
+    if target:
         out.lines([("offer", price), ("fees", fees), ("terms", values.get("terms"))], err=True)
     if difference := models.Offer(amount=amount, rates=fees).difference:
         direction = "more" if difference > 0 else "less"
         warn(f"Check the fees: the amount is {abs(difference):f} {direction} than their sum.")
-    earlier = [bid async for bid in exchange.bids.list(sweep=True) if bid.index == request]
-    if earlier:
+    if earlier := [bid async for bid in exchange.bids.list(sweep=True) if bid.index == request]:
         prices = ", ".join(f"{price_of(bid, out)} ({bid.status})" for bid in earlier)
         warn(f"You have {counted(len(earlier), 'offer')} on request {request} already: {text_of(prices)}.")
-    named = text_of(currency).casefold()
-    is_repeated = any(
-        bid.amount == amount and named in (str(bid.currency), out.codes.get(bid.currency or 0, "").casefold())
-        for bid in earlier
-    )
-    if is_repeated and not again:
+    equal = [bid for bid in earlier if bid.amount == amount]
+    names = {name.casefold() for bid in equal for name in (str(bid.currency), out.codes.get(bid.currency or 0, ""))}
+    if text_of(currency).casefold() in names and not again:
         raise click.UsageError(f"you have an offer of {price} already: give --again to send another; nothing was sent")
-    if target is not None:
+    if target:
         if str(target.status).casefold() == "selected":
             warn("The request is Selected: its shipper has accepted an offer.")
         goods = f"{units_of(target)} of {target.commodity}, {target.origin} to {target.destination}"
@@ -374,7 +535,7 @@ async def get_route(exchange: FreightExchange, /, index: int, out: Out) -> None:
 
 
 @routes.command(lookup="routes list")
-@files.draft_options(_ROUTE)
+@draft_options(_ROUTE)
 @opt.past
 @opt.yes
 async def create(exchange: FreightExchange, /, past: bool, out: Out, **typed: Any) -> None:
@@ -385,7 +546,7 @@ async def create(exchange: FreightExchange, /, past: bool, out: Out, **typed: An
     $ routes create --file sailing.toml --vessel "Ever Patient"
     """
     draft = models.RouteDraft(**typed)
-    files.check_arrival(draft.arrival, past=past)
+    check_arrival(draft.arrival, past=past)
     await exchange.login()
     places = f"{draft.origin} to {draft.destination}"
     await out.confirm(f"Create the route {places}, {draft.vessel} {draft.voyage_id}?", draft)
@@ -397,7 +558,7 @@ async def create(exchange: FreightExchange, /, past: bool, out: Out, **typed: An
 
 @routes.command(lookup="routes get {index}")
 @click.argument("index", type=opt.index)
-@files.draft_options(_ROUTE, is_partial=True)
+@draft_options(_ROUTE, is_partial=True)
 @opt.past
 @opt.yes
 async def update(exchange: FreightExchange, /, index: int, past: bool, out: Out, **typed: Any) -> None:
@@ -412,14 +573,12 @@ async def update(exchange: FreightExchange, /, index: int, past: bool, out: Out,
     changes = {name: value for name, value in typed.items() if value is not None}
     if not changes:
         raise click.UsageError("there is nothing to change: give an option or --file; nothing was sent")
-    files.check_arrival(changes.get("arrival"), past=past)
+    check_arrival(changes.get("arrival"), past=past)
     before = await exchange.routes.get(index)
     after = _changed(before, changes)
     names = [*changes, *(name for name in _ZONED if getattr(before, name) != getattr(after, name))]
-    summary = ", ".join(
-        f"{name} {text_of(getattr(before, name))} to {text_of(getattr(after, name))}" for name in dict.fromkeys(names)
-    )
-    await out.confirm(f"Change route {index}: {summary}?")
+    pairs = [(name, text_of(getattr(before, name)), text_of(getattr(after, name))) for name in dict.fromkeys(names)]
+    await out.confirm(f"Change route {index}: {', '.join(f'{name} {old} to {new}' for name, old, new in pairs)}?")
     out.record(await exchange.routes.update(after) or after)
 
 
@@ -450,3 +609,45 @@ def _list_of(name: str, record: type, help: str) -> click.Command:
 
 carriers = _list_of("carriers", models.Carrier, "List the carriers of routes.")
 currencies = _list_of("currencies", models.Currency, "List the currencies of offers.")
+
+
+# Tariffs
+
+
+@click.group(cls=Group)
+def tariff() -> None:
+    """Check a tariff in a CSV file."""
+
+
+@tariff.command
+@click.argument("file", type=opt.readable)
+@opt.weight(required=True)
+@click.option("--requests", "reads_requests", is_flag=True, help="Show the quotes for the open requests.")
+@opt.limit
+@click.pass_obj
+def check(options: opt.Options, /, file: str, reads_requests: bool, limit: int | None, out: Out) -> None:
+    """Read the tariff in FILE, and name every invalid cell. Nothing is sent.
+
+    $ tariff check tariff.csv --weight unit
+    $ tariff check tariff.csv --weight unit --requests
+    """
+    from freight_exchange.tariff import Quote, Tariff
+
+    prices = Tariff.read(file, weight_per=out.per)
+    if not reads_requests:
+        count = len(prices.rules)
+        out.result(f"{file}: {count} rows, all valid.", {"file": file, "rows": count})
+        return
+
+    def show(request: RateRequest) -> None:
+        quote = prices.quote(request)
+        if out.format:
+            out.json({"request": request.index, "ref_id": request.ref_id, **out.plain(quote)})
+            return
+        answer = f"no quote: {getattr(quote, 'reason', '')}"
+        if isinstance(quote, Quote):
+            charges = ", ".join(f"{name} {amount}" for name, amount in quote.rates.items())
+            answer = f"{quote.amount} {quote.currency}  {charges}"
+        click.echo(text_of(f"{request.index}  {request.type}  {request.origin} to {request.destination}  {answer}"))
+
+    connect(options, lambda exchange: collect(exchange.requests.search(type="pending"), limit=limit, on_record=show))

@@ -1,8 +1,4 @@
-"""Options of commands: those before a command, those that several commands share, and those made from fields.
-
-`made_from` makes an option of each field of a record, draft, filter or of `Options`: the name and the type come from
-the field, the help from `_HELP`. The SDK checks the values.
-"""
+"""Options of commands: those before a command, those that several share, and those made from fields of records."""
 
 from __future__ import annotations
 
@@ -83,7 +79,7 @@ def index(value: object) -> int:
 
 
 def moment(value: object) -> Any:
-    """Return the moment of a date or of a text such as `2027-03-01`; anything else is left to the SDK."""
+    """Return the moment of a date or of its text; anything else is left to the SDK."""
     try:
         return datetime.fromisoformat(str(value).strip()) if isinstance(value, (str, date)) else value
     except ValueError:
@@ -123,7 +119,7 @@ def fields_of(cls: type) -> dict[str, Any]:
 
 
 def made_from(fields: Fields, **settings: Mapping[str, Any]) -> Callable[[AnyCommand], AnyCommand]:
-    """Add an option for each field. `settings` has further arguments of `click.option` by field."""
+    """Add an option for each field that has a text in `_HELP`, with further `settings`; the SDK checks the values."""
 
     def decorate(command: AnyCommand) -> AnyCommand:
         for name in [name for name in reversed([*fields]) if name in _HELP]:
@@ -142,7 +138,7 @@ def name_of(name: str) -> str:
 
 
 def _flat(kind: Any) -> list[Any]:
-    """Return the members of a union, with those of its tuples behind `tuple`."""
+    # The members of a union, with those of its tuples behind `tuple`.
     origin = get_origin(kind)
     if origin in (None, Literal):
         return [kind]
@@ -151,7 +147,6 @@ def _flat(kind: Any) -> list[Any]:
 
 
 def _derived(kinds: Sequence[Any]) -> dict[str, Any]:
-    """Return the arguments of `click.option` that the type of a field decides."""
     for kind in kinds:
         if get_origin(kind) is Literal:
             return {"type": click.Choice(get_args(kind))}

@@ -11,16 +11,13 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import click
 
 from freight_exchange import errors
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.platform.text import clean
-
-if TYPE_CHECKING:
-    from anyio.abc import TaskGroup, TaskStatus
 
 T = TypeVar("T")
 
@@ -57,28 +54,28 @@ class Failure(click.ClickException):
 
 def run(main: Callable[[], Awaitable[T]]) -> T:
     """Run `main` in an event loop and return its result. Ctrl-C or SIGTERM cancel it and raise `KeyboardInterrupt`."""
-    import anyio
+    import asyncio
 
-    # A program that a script starts in the background ignores Ctrl-C, and must keep ignoring it.
-    numbers = [one for one in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(one) is not signal.SIG_IGN]
+    from anyio import CancelScope
+
     results: list[T] = []
     received: list[int] = []
 
-    async def cancel_at_signal(tasks: TaskGroup, *, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(*numbers) as signals:
-            task_status.started()
-            async for number in signals:
-                received.append(number)
-                tasks.cancel_scope.cancel()
-
     async def supervise() -> None:
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(cancel_at_signal, tasks)
+        with CancelScope() as scope:
+
+            def cancel(number: int) -> None:
+                received.append(number)
+                scope.cancel()
+
+            for number in (signal.SIGTERM, signal.SIGINT):
+                # A program that a script starts in the background ignores Ctrl-C, and must keep ignoring it.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    asyncio.get_running_loop().add_signal_handler(number, cancel, number)
             results.append(await main())
-            tasks.cancel_scope.cancel()
 
     try:
-        anyio.run(supervise)
+        asyncio.run(supervise())
     except BaseExceptionGroup as group:
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
@@ -144,7 +141,6 @@ _ADVICE: Final = {
 }
 _IMPOSTOR: Final = "Nothing was sent: the server may be an impostor. See --ca-file if its authority is a private one."
 _LOCKED: Final = "Check both: too many wrong passwords may lock the account."
-_CLOSED: Final = (errno.EPIPE, errno.ESHUTDOWN)
 
 
 def status_of(error: FreightExchangeError) -> Status | None:
@@ -170,12 +166,12 @@ def exit_status_of(body: Callable[[], object]) -> int:
         sys.stdout.flush()
     except click.exceptions.Exit as error:
         return error.exit_code
-    except click.UsageError as error:
-        with contextlib.suppress(OSError):
-            error.show()
-        return error.exit_code
     except click.ClickException as error:
-        _report(error.format_message(), *getattr(error, "__notes__", ()))
+        if isinstance(error, click.UsageError):
+            with contextlib.suppress(OSError):
+                error.show()
+        else:
+            _report(error.format_message(), *getattr(error, "__notes__", ()))
         if error.exit_code == Status.NOT_PRINTED:
             _discard_stdout()
         return error.exit_code
@@ -198,26 +194,23 @@ def exit_status_of(body: Callable[[], object]) -> int:
         _report("interrupted")
         return 128 + int(error.args[0] if error.args else signal.SIGINT)
     except OSError as error:
-        if error.errno not in _CLOSED and not _is_output_full(error):
-            raise
-        if error.errno not in _CLOSED:
+        if is_full := _is_output_full(error):
             _report(f"the output cannot be written: {error.strerror}")
+        elif error.errno not in (errno.EPIPE, errno.ESHUTDOWN):
+            raise
         _discard_stdout()
-        return Status.PIPE_CLOSED if error.errno in _CLOSED else Status.STORE
+        return Status.STORE if is_full else Status.PIPE_CLOSED
     return Status.DONE
 
 
 def _is_output_full(error: OSError) -> bool:
-    """Return whether standard output has no room left."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) and error.filename is None
 
 
 def not_printed(error: OSError, *notes: str) -> Exception:
     """Return the failure of a command that took effect and could not print its result, or another error as it is."""
-    if not _is_output_full(error):
-        return error
     message = f"the command took effect, but its result could not be printed: {error.strerror}"
-    return Failure(message, Status.NOT_PRINTED, *notes)
+    return Failure(message, Status.NOT_PRINTED, *notes) if _is_output_full(error) else error
 
 
 def _report(message: str, *details: str | None) -> None:
@@ -238,7 +231,5 @@ def _prepare_streams() -> None:
 
 def _discard_stdout() -> None:
     """Redirect standard output to the null device, so that the flush at exit cannot fail."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(null, sys.stdout.fileno())
-    os.close(null)
+    with contextlib.suppress(OSError, ValueError), Path(os.devnull).open("w") as null:
+        os.dup2(null.fileno(), sys.stdout.fileno())

@@ -102,15 +102,15 @@ def announce(board: Board, url: str, *, as_json: bool, state: str | None) -> str
     """Print the addresses and accounts of a served exchange, and return the URL for programs."""
     from freight_sandbox.board import PATH
 
-    exchange, address, port = board.exchange, urlsplit(url).hostname or "", urlsplit(url).port
-    here = {"0.0.0.0": f"http://127.0.0.1:{port}/api", "::": f"http://[::1]:{port}/api"}.get(address)
+    exchange, address = board.exchange, urlsplit(url).hostname or ""
     suffix, place, for_programs = "", "", url
     if not _is_loopback(address):
         warn("Everyone who reaches this address can use the board: it has no password.")
         warn("From other machines the SDK accepts only https: use a TLS proxy or a tunnel (`ssh -L`).")
-        for_programs, place = here or "https://PROXY/api", ", with the name of your proxy"
-        if here:
-            url, suffix, place = here, " (on this machine)", " (on this machine)"
+        for_programs, place = "https://PROXY/api", ", with the name of your proxy"
+    if address in ("0.0.0.0", "::"):
+        suffix = place = " (on this machine)"
+        url = for_programs = url.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")
     site = url.removesuffix("api") + PATH
     accounts = {name: getattr(exchange, name) for name in _ROLES}
     if as_json:

@@ -125,10 +125,7 @@ def _reader(path: str) -> Callable[[Any, Out], object]:
 
 
 class Out:
-    """Output of one command: JSON, CSV, or tables and records for people.
-
-    `per` is how weights are read; with `yes`, no question is asked.
-    """
+    """Output of one command. `per` is how weights are read; with `yes`, no question is asked."""
 
     def __init__(self, format: Literal["json", "csv"] | None = None, per: Per = "unit", *, yes: bool = False) -> None:
         self.format = format
@@ -152,20 +149,16 @@ class Out:
 
     async def listing(self, listing: Paginator[T], empty: str, columns: Sequence[str] = (), **selection: Any) -> None:
         """Print a listing, for programs as the records arrive; `columns` are those of CSV."""
-        records = await collect(listing, on_record=self._printer(columns), **selection)
-        if not self.format:
-            self.table(records, empty)
+        self.table(await collect(listing, on_record=self._printer(columns), **selection), empty)
 
     def records(self, records: Sequence[Any], empty: str, columns: Sequence[str]) -> None:
         """Print records in the format of a listing."""
         show = self._printer(columns)
         for record in records:
             show(record)
-        if not self.format:
-            self.table(records, empty)
+        self.table(records, empty)
 
     def _printer(self, columns: Sequence[str]) -> Callable[[object], None]:
-        """Print the header of CSV; return the function that prints a record, which is none for a table."""
         if self.format == "csv":
             self.csv_header(columns)
             return lambda record: self.csv_row([_find(self.plain(record), column) for column in columns])
@@ -210,8 +203,8 @@ class Out:
 
     def details(self, record: object, *, err: bool = False, **further: object) -> None:
         """Print the fields of a record that have a value, one on a line, and further ones."""
-        columns = _columns_of(_DETAILS[type(record).__name__])
-        self.lines([*((one.title, one.value(record, self)) for one in columns), *further.items()], err=err)
+        lines = [(one.title, one.value(record, self)) for one in _columns_of(_DETAILS[type(record).__name__])]
+        self.lines([*lines, *further.items()], err=err)
 
     def lines(self, lines: Sequence[tuple[str, object]], *, err: bool = False) -> None:
         """Print named values, one on a line; a mapping has a line for each key."""
@@ -240,10 +233,9 @@ class Out:
         click.echo("  ".join(parts))
 
     def table(self, records: Sequence[Any], empty: str) -> None:
-        """Print a table of the records, or `empty` on standard error if there are none.
-
-        A terminal that is too narrow drops columns.
-        """
+        """Print a table of the records, or `empty` on standard error; for people only."""
+        if self.format:
+            return
         if not records:
             warn(empty)
             return
@@ -334,12 +326,10 @@ async def collect(
 ) -> list[T]:
     """Read the records of a listing; call `on_record` with each as soon as it arrives."""
     records: list[T] = []
-    async with contextlib.aclosing(listing.pages()) as pages:
-        async for page in pages:
-            room = None if limit is None else limit - len(records)
-            included = [record for record in page if is_included(record)][:room]
-            records += included
-            for record in included:
+    async with contextlib.aclosing(aiter(listing)) as stream:
+        async for record in stream:
+            if is_included(record):
+                records.append(record)
                 on_record(record)
             if len(records) == limit:
                 break
@@ -350,7 +340,7 @@ async def collect(
 
 
 def csv_columns(cls: Any, *, exclude: Collection[str] = (), prefix: str = "") -> list[str]:
-    """Return the columns of a class of records. The columns of a nested record replace that of its field."""
+    """Return the columns of a class of records, with those of nested ones."""
     columns: list[str] = []
     hints = get_type_hints(cls)
     for name in [field.name for field in attrs.fields(cls) if field.name not in exclude]:
@@ -380,10 +370,7 @@ def _cell(value: object) -> str:
 
 
 def measured(freight: Any, per: Per) -> dict[str, Any]:
-    """Return the values that JSON has besides the fields of a request; `None` for one that a missing measure prevents.
-
-    The doubts are about the weight for the volume, and about the Incoterm for the mode of transport.
-    """
+    """Return what JSON has besides the fields of a request; `None` for a value that a missing measure prevents."""
     gross, chargeable, doubts = None, None, [cargo.incoterm_warning(freight.incoterm, freight.type)]
     with contextlib.suppress(ValidationError):
         gross = cargo.gross_weight(freight, per=per)
@@ -416,10 +403,8 @@ def warn_of_doubts(freight: Any, per: Per, place: str = "") -> None:
 
 def units_of(freight: Any) -> str:
     """Format quantity and packaging, such as `20 pallets`."""
-    if freight.packaging is None or freight.quantity is None:
-        return str(freight.quantity or freight.packaging or "")
-    plural = "s" if freight.quantity != 1 and isinstance(freight.packaging, Packaging) else ""
-    return f"{freight.quantity} {freight.packaging}{plural}"
+    plural = "s" if freight.quantity not in (None, 1) and isinstance(freight.packaging, Packaging) else ""
+    return " ".join(str(one) for one in (freight.quantity, freight.packaging) if one is not None) + plural
 
 
 def price_of(offer: Any, out: Out) -> str | None:
@@ -443,14 +428,9 @@ def _stated_weight(freight: Any, out: Out) -> str | None:
     return freight.weight and f"{freight.weight:f} {unit}, read as {reading}"
 
 
-def _gross(freight: Any, out: Out) -> str | None:
-    weight = measured(freight, out.per)["gross_weight"]
-    return weight and f"{weight:f} kg"
-
-
-def _chargeable(freight: Any, out: Out) -> str | None:
-    quantity = measured(freight, out.per)["chargeable"]
-    return quantity and "{amount} {unit} by {by}".format(**quantity)
+def _measure(freight: Any, out: Out, name: str, form: str) -> str | None:
+    value = measured(freight, out.per)[name]
+    return value and form.format_map(value if isinstance(value, Mapping) else {"value": value})
 
 
 def _marked(freight: Any, out: Out, field: str, text: str | None) -> str | None:
@@ -465,16 +445,18 @@ def _joined(*parts: str | None) -> str:
 _VALUES: Final[Mapping[str, Callable[[Any, Out], object]]] = {
     "at": lambda event, _: f"{event.observed_between[1].astimezone():%H:%M:%S}",
     "changes": lambda event, _: f"changed: {', '.join(event.changed)}" if event.changed else None,
-    "chargeable": lambda freight, out: (_chargeable(freight, out) or "").partition(" by ")[0],
-    "chargeable_by": _chargeable,
+    "chargeable": lambda freight, out: _measure(freight, out, "chargeable", "{amount} {unit}"),
+    "chargeable_by": lambda freight, out: _measure(freight, out, "chargeable", "{amount} {unit} by {by}"),
     "checked_incoterm": lambda request, out: _marked(request, out, "incoterm", request.incoterm),
     "contact_line": lambda bid, _: bid.contact and _joined(bid.contact.name, f"<{bid.contact.email}>"),
     "cubic_metres": lambda freight, _: freight.volume and f"{freight.volume:f} m3",
     "day": lambda request, _: request.need_date and request.need_date.date(),
     "each": _each,
     "full_name": lambda user, _: _joined(user.first_name, user.middle_name, user.last_name),
-    "gross": _gross,
-    "kilograms": lambda freight, out: _marked(freight, out, "weight", (_gross(freight, out) or "").removesuffix(" kg")),
+    "gross": lambda freight, out: _measure(freight, out, "gross_weight", "{value:f} kg"),
+    "kilograms": lambda freight, out: _marked(
+        freight, out, "weight", _measure(freight, out, "gross_weight", "{value:f}")
+    ),
     "kind_9": lambda event, _: (getattr(event, "answer", None) or event.kind).ljust(9),
     "offer_status": lambda bid, _: (bid.offer or bid).status,
     "own_fees": lambda compared, _: ", ".join(f"{name} {fee:.2f}" for name, fee in compared.fees.items()),
