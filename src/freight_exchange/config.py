@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 import attrs
 
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.instruments import Hooks, Instrumentation, Instruments
+from freight_exchange.instruments import Hooks, Instrumentation
 from freight_exchange.options import (
     ADDRESSES,
     CarrierField,
@@ -33,6 +33,7 @@ from freight_exchange.transport.redact import Secret
 from freight_exchange.transport.token import Credentials
 
 if TYPE_CHECKING:
+    from freight_exchange.hooks import Hook
     from freight_exchange.transport.token_file import TokenFile
 
 CredentialsProvider = Callable[[], Awaitable[tuple[str, str]]]
@@ -87,16 +88,6 @@ def _callables(value: Sequence[T], name: str) -> tuple[T, ...]:
         if not callable(item):
             raise ConfigurationError(f"{name} must hold callables only, and holds {type(item).__name__}")
     return tuple(value)
-
-
-def _hooks(value: Any, name: str) -> Hooks:
-    return value if isinstance(value, Hooks) else Hooks(_callables(value, name))
-
-
-def _instruments(value: Any, _: str) -> Instruments:
-    if value is None or isinstance(value, Instruments):
-        return value or Instruments()
-    return Instruments((_instance(Instrumentation)(value, "instrumentation"),))
 
 
 def _addresses(value: Mapping[str, str] | str | None, name: str) -> dict[str, str]:
@@ -293,6 +284,15 @@ def _checked_provider(provider: CredentialsProvider) -> Credentials:
 # The options
 
 
+def observers(hooks: Sequence[Hook], instrumentation: Instrumentation | None) -> Hooks:
+    """Return the hooks of a client together with its instrumentation, whose records come last."""
+    checked = _callables(hooks, "hooks")
+    if instrumentation is None:
+        return Hooks(checked)
+    part = _instance(Instrumentation)(instrumentation, "instrumentation")
+    return Hooks((*checked, part.record), (part,))
+
+
 def option(check: Check, *, default: Any = None, environment: bool = False) -> Any:
     """Declare an option. Without an argument, its variable in the `environment` counts, and else the default."""
 
@@ -340,8 +340,7 @@ class Config:
     proxy: Secret | None = dependent(_proxy)
     verify: bool | ssl.SSLContext = dependent(_verify, default=True)
     middleware: tuple[Middleware, ...] = option(_callables, default=())
-    hooks: Hooks = option(_hooks, default=())
-    instruments: Instruments = option(_instruments)
+    hooks: Hooks
     send_limit: SendLimit | None = None
 
     @property

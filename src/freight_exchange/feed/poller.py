@@ -48,7 +48,6 @@ from freight_exchange.feed.state import (
 )
 from freight_exchange.hooks import Scan as ScanRecord
 from freight_exchange.hooks import ScanInfo, ScanProgress
-from freight_exchange.instruments import NO_INSTRUMENTS, Instruments
 from freight_exchange.paging import keys_of
 from freight_exchange.store import feeds, fleet
 from freight_exchange.store.feeds import Item, NewEvent
@@ -86,7 +85,6 @@ class ClientParts:
     account_timeout: float
     clock: Clock
     hooks: Hooks
-    instruments: Instruments = NO_INSTRUMENTS
 
 
 @attrs.define(eq=False)
@@ -272,7 +270,7 @@ class Poller:
             StoreError: A page cannot be committed. The next scan finds it again.
         """
         scan = await self._next()
-        with self._client.instruments.span(ScanInfo(**self._facts(scan))):
+        with self._client.hooks.span(ScanInfo(**self._facts(scan))):
             await self._run(scan)
 
     async def _next(self) -> Scan:
