@@ -72,8 +72,8 @@ def read_csv(
                     records.append(build(CsvRow(table.line_num, cells, values)))
             except ValidationError as error:
                 errors = [(error.field, error)]
-            for name, error in errors:
-                problems.append(f"line {table.line_num}, column {name}: {error.message.removeprefix(f'{name} ')}")
+            for name, wrong in errors:
+                problems.append(f"line {table.line_num}, column {name}: {wrong.message.removeprefix(f'{name} ')}")
     except csv.Error as error:
         problems.append(f"line {table.line_num} is not CSV: {error}")
     if problems:
