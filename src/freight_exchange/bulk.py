@@ -34,7 +34,7 @@ from freight_exchange.errors import (
 )
 from freight_exchange.models import Applied, Listing, NotApplied, Publish, RateRequest, RateRequestDraft, Reconciliation
 from freight_exchange.platform import clock
-from freight_exchange.platform.csv import CsvTable, Parser, point, yes_or_no
+from freight_exchange.platform.csv import CsvRow, parser, point, read_csv, yes_or_no
 from freight_exchange.serialization import to_dict
 from freight_exchange.store import effects, fleet
 from freight_exchange.store.database import SQLite
@@ -82,17 +82,14 @@ def read_requests(path: str | os.PathLike[str]) -> list[Row]:
         ValidationError: Rows are wrong, or there are none; the message has each problem with its line and column.
         OSError: The file cannot be opened.
     """
-    table = CsvTable(Path(path), _COLUMNS, _REQUIRED)
-    rows: list[Row] = []
     seen: Counter[str] = Counter()
-    for row in table.rows():
+
+    def build(row: CsvRow) -> Row:
         content = repr(sorted(row.cells.items()))
         seen[content] += 1
-        try:
-            rows.append(Row(row.line, f"{content} #{seen[content]}", RateRequestDraft(**row.values)))
-        except ValidationError as error:
-            table.add_problem(row.line, error.field, error)
-    table.check()
+        return Row(row.line, f"{content} #{seen[content]}", RateRequestDraft(**row.values))
+
+    rows = read_csv(Path(path), _COLUMNS, _REQUIRED, build)
     if not rows:
         raise ValidationError(f"{Path(path).name} has no rows", field="path")
     return rows
@@ -269,24 +266,12 @@ async def _check_exchange(exchange: FreightExchange, journal: Journal, settle: t
         await anyio.sleep(_POLL_INTERVAL)
 
 
-def _time(cell: str, column: str) -> datetime:
-    try:
-        return datetime.fromisoformat(cell)
-    except ValueError:
-        raise ValidationError(f"{column} must be a date such as 2027-03-01, not {cell!r}", field=column) from None
-
-
-def _whole_number(cell: str, column: str) -> int:
-    try:
-        return int(cell)
-    except ValueError:
-        raise ValidationError(f"{column} must be a whole number, not {cell!r}", field=column) from None
-
-
-_PARSERS: Final[Mapping[str, Parser]] = {
-    "arrival": _time, "quantity": _whole_number, "hazardous": yes_or_no,
+_PARSERS: Final = {
+    "arrival": parser(datetime.fromisoformat, "a date such as 2027-03-01"),
+    "quantity": parser(int, "a whole number"),
+    "hazardous": yes_or_no,
     **dict.fromkeys(("length", "width", "height", "weight"), point),
-}  # fmt: skip
+}
 _PARAMETERS: Final = inspect.signature(RateRequestDraft).parameters
 _COLUMNS: Final = {name: _PARSERS.get(name, lambda cell, column: cell) for name in _PARAMETERS}
 _REQUIRED: Final = [name for name, parameter in _PARAMETERS.items() if parameter.default is inspect.Parameter.empty]

@@ -16,17 +16,9 @@ import attrs
 import freight_exchange
 from freight_exchange import feed, models, validation, wire
 from freight_exchange import store as stores
-from freight_exchange.config import Config, CredentialsProvider
+from freight_exchange.config import Config, CredentialsProvider, observers
 from freight_exchange.config import credentials as credentials_of
-from freight_exchange.endpoints.resources import (
-    Bids,
-    Carriers,
-    Currencies,
-    CurrencyCodes,
-    Offers,
-    Requests,
-    Routes,
-)
+from freight_exchange.endpoints.resources import Bids, Carriers, Currencies, CurrencyCodes, Offers, Requests, Routes
 from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError, ValidationError
 from freight_exchange.filters import OfferFilter, RequestFilter
@@ -36,9 +28,6 @@ from freight_exchange.options import (
     DEFAULT_ALLOWANCE,
     DEFAULT_DEADLINE,
     DEFAULT_INTERVAL,
-    DEFAULT_KEEPALIVE,
-    DEFAULT_MAX_CONNECTIONS,
-    DEFAULT_MAX_WRITES,
     Addresses,
     CarrierField,
     CurrencyField,
@@ -49,7 +38,6 @@ from freight_exchange.options import (
     Start,
     Timeouts,
 )
-from freight_exchange.paging import DEFAULT_PAGE_SIZE
 from freight_exchange.platform.clock import Clock, SystemClock
 from freight_exchange.transport.call import Middleware, RequestKind
 from freight_exchange.transport.network import HttpClient
@@ -58,7 +46,6 @@ from freight_exchange.transport.send import Transport
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.reconcile import Readings
-    from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
     from freight_exchange.feed.poller import ClientParts
     from freight_exchange.hooks import Hook
 else:
@@ -103,22 +90,21 @@ class FreightExchange:
         base_url: The API root, which ends in `api`; default `FREIGHT_EXCHANGE_URL`.
         email: The account; default `FREIGHT_EXCHANGE_EMAIL`.
         password: Its password; default `FREIGHT_EXCHANGE_PASSWORD`.
-        credentials: An async callable that returns `(email, password)`, instead of these two arguments. Its errors are
-            raised by the call that needed them. A `TransportError` is transient for a feed and a bot; any other error
-            ends them.
-        token_store: A `TokenFile` or its path: a file in which the processes of one user share a login, also after a
-            restart.
+        credentials: An async callable that returns `(email, password)`, instead of these two arguments. The call that
+            needs them raises its errors. A `TransportError` is transient for a feed and a bot; any other error ends
+            them.
+        token_store: A `TokenFile` or its path, in which the processes of one user share a login, also after a restart.
         timeouts: Time limits of the network in each attempt.
-        deadline: Time limit of a call with all its attempts, waits and a login, default 60 seconds.
+        deadline: Time limit of a call with all its attempts, waits and a login.
         retries: Attempts and pauses of calls that are safe to repeat.
-        max_connections: Requests in flight, 1 to 100, default 20; further callers queue. The SDK's own connections for
-            writes are not counted; those of `http_client` are.
-        max_writes: Writes in flight, 1 to 100, default 4; further writes queue. A write that has less than a quarter of
-            its deadline left is not sent, and raises `DeadlineExceededError`.
-        keepalive: Time that the SDK's own idle connections for reads are kept, default 120 seconds. A feed with a
-            longer `interval` connects anew for each poll.
-        page_size: Largest number of rows in a page of a listing, default 100. A page of more than the documented 10
-            or 20 rows is requested only after a full one. A feed chooses its own page size.
+        max_connections: Requests in flight, 1 to 100; further callers queue. The SDK's own connections for writes are
+            not counted; those of `http_client` are.
+        max_writes: Writes in flight, 1 to 100; further writes queue. A write that has less than a quarter of its
+            deadline left is not sent, and raises `DeadlineExceededError`.
+        keepalive: Time that the SDK's own idle connections for reads are kept. A feed with a longer `interval` connects
+            anew for each poll.
+        page_size: Largest number of rows in a page of a listing. More than the documented 10 or 20 rows are requested
+            only after a full page. A feed chooses its own page size.
         get_parameters: Place of the parameters of a GET: in a JSON `body`, as documented, or in the `query`, for
             middleboxes that drop such bodies; default `FREIGHT_EXCHANGE_GET_PARAMETERS`, or `body`.
         addresses: The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use;
@@ -162,10 +148,10 @@ class FreightExchange:
         timeouts: Timeouts | None = None,
         deadline: Seconds = DEFAULT_DEADLINE,
         retries: RetryPolicy | None = None,
-        max_connections: int = DEFAULT_MAX_CONNECTIONS,
-        max_writes: int = DEFAULT_MAX_WRITES,
-        keepalive: Seconds = DEFAULT_KEEPALIVE,
-        page_size: int = DEFAULT_PAGE_SIZE,
+        max_connections: int = 20,
+        max_writes: int = 4,
+        keepalive: Seconds = 120.0,
+        page_size: int = 100,
         get_parameters: GetParameters | None = None,
         addresses: Addresses | None = None,
         currency_field: CurrencyField | None = None,
@@ -194,17 +180,14 @@ class FreightExchange:
             "base_url": root,
             "credentials": credentials_of(email, secret, credentials),
             "proxy": proxy_url,
-            "instruments": instrumentation,
+            "hooks": observers(hooks, instrumentation),
         }
         names = arguments.keys() & {field.name for field in attrs.fields(Config)}
-        options = Config(**{name: arguments[name] for name in names})
-        if options.instruments:
-            options = attrs.evolve(options, hooks=options.hooks.with_hook(options.instruments.record))
-        self._base_url = options.base_url
+        self._options = Config(**{name: arguments[name] for name in names})
+        self._base_url = self._options.base_url
         if not self._base_url.endswith("/api"):
             warnings.warn(f"base_url usually ends in /api, and {self._base_url} does not", UserWarning, stacklevel=2)
-        self._options = options
-        self._shared = _Shared(options)
+        self._shared = _Shared(self._options)
         self._is_view = False
 
     def __repr__(self) -> str:
@@ -258,7 +241,7 @@ class FreightExchange:
     _limited = _view
 
     def _instrumented(self, part: Instrumentation) -> FreightExchange:
-        return self._view(instruments=self._options.instruments.and_also(part))
+        return self._view(hooks=self._options.hooks.and_also(part))
 
     @property
     def user(self) -> User | None:
@@ -352,6 +335,7 @@ class FreightExchange:
         Raises:
             ConfigurationError: An argument is invalid.
         """
+        from freight_exchange.feed import sources
         from freight_exchange.feed.options import WatchOptions
         from freight_exchange.store.database_url import masked
 
@@ -359,7 +343,8 @@ class FreightExchange:
         options = WatchOptions(
             store=store, start=start, interval=interval, allowance=allowance, where=where, name=name, standby=standby
         )
-        return self._feed(options)
+        service, client = self._feed_parts()
+        return feed.Feed(sources.Requests(service), client, options)
 
     def watch_offers(
         self,
@@ -383,6 +368,7 @@ class FreightExchange:
         Raises:
             ConfigurationError: An argument is invalid.
         """
+        from freight_exchange.feed import sources
         from freight_exchange.feed.options import WatchOffersOptions
         from freight_exchange.store.database_url import masked
 
@@ -390,20 +376,8 @@ class FreightExchange:
         options = WatchOffersOptions(
             store=store, start=start, interval=interval, where=where, name=name, standby=standby
         )
-        return self._offer_feed(options)
-
-    def _feed(self, options: WatchOptions) -> feed.Feed:
-        from freight_exchange.feed import sources
-
         service, client = self._feed_parts()
-        return feed.Feed(sources.Requests(service), client, options)
-
-    def _offer_feed(self, options: WatchOffersOptions) -> feed.OfferFeed:
-        from freight_exchange.feed import sources
-
-        service, client = self._feed_parts()
-        where = options.where or OfferFilter()
-        prepare = partial(where.load_codes, self.currencies.by_code)
+        prepare = partial((where or OfferFilter()).load_codes, self.currencies.by_code)
         return feed.OfferFeed(sources.Offers(service, prepare), client, options)
 
     def _feed_parts(self) -> tuple[Service, ClientParts]:
@@ -417,7 +391,6 @@ class FreightExchange:
             account_timeout=options.deadline,
             clock=SystemClock() if self._shared.clock is None else self._shared.clock,
             hooks=options.hooks,
-            instruments=options.instruments,
         )
         once = self._view(retries=attrs.evolve(options.retries, attempts=1), strict=False)
         return once._service, client
@@ -447,7 +420,7 @@ class FreightExchange:
             OutcomeUnknownError: The request is a write that may or may not have been carried out.
             DecodeError: The reply to a read is not JSON.
         """
-        verb, relative, pairs = _method(method), _path(path), _pairs(params)
+        verb, relative, pairs = _method(method), _path(path), _pairs({} if params is None else params)
         wire.check_paired(params)
         wire.check_paired(body)
         if not isinstance(repeatable, bool):
@@ -522,12 +495,10 @@ def _method(value: str) -> str:
 
 def _path(value: str) -> str:
     """Return the path relative to the API root, without its leading slash; it must not leave the root."""
-    if not isinstance(value, str) or not value.strip("/"):
-        raise ValidationError("path must be a path relative to the API root, such as quote/offer", field="path")
-    relative = value.removeprefix("/")
+    relative = value.removeprefix("/") if isinstance(value, str) else ""
     *folders, last = relative.split("/")
     is_plain = relative.isascii() and relative.isprintable() and not set(relative) & set(":?#\\% ")
-    if not is_plain or {"", ".", ".."} & {*folders} or last in (".", ".."):
+    if not relative or not is_plain or {"", ".", ".."} & {*folders} or last in (".", ".."):
         raise ValidationError(
             f"path must be a plain path relative to the API root, such as quote/offer, not {value!r};"
             " parameters go in params",
@@ -536,18 +507,12 @@ def _path(value: str) -> str:
     return relative
 
 
-def _pairs(params: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
-    if params is not None and not isinstance(params, Mapping):
+def _pairs(params: Mapping[str, str | int]) -> tuple[tuple[str, str], ...]:
+    if not isinstance(params, Mapping):
         raise ValidationError(f"params must map names to text or integers, not {type(params).__name__}", field="params")
-    pairs = []
-    for name, value in (params or {}).items():
-        # Other values, such as `True` or `None`, would be sent as Python writes them.
-        if not isinstance(name, str) or isinstance(value, bool) or not isinstance(value, str | int):
-            kinds = f"{type(name).__name__} to {type(value).__name__}"
-            raise ValidationError(f"params must map names to text or integers, not {kinds}", field="params")
-        # Python cannot write integers of thousands of digits.
-        if isinstance(value, int) and abs(value) >= 10**30:
-            raise ValidationError("params must not hold an integer of more than 30 digits", field="params")
-        texts = [validation.text(text, "params", allow_empty=True) for text in (name, str(value))]
-        pairs.append((texts[0], texts[1]))
-    return tuple(pairs)
+    text = partial(validation.text, field="params", allow_empty=True)
+    # Not `str` of the integer: Python writes none of thousands of digits.
+    return tuple(
+        (text(name), str(validation.number(value, "params")) if isinstance(value, int) else text(value))
+        for name, value in params.items()
+    )

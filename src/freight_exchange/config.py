@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 import attrs
 
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.instruments import Hooks, Instrumentation, Instruments
+from freight_exchange.instruments import Hooks, Instrumentation
 from freight_exchange.options import (
     ADDRESSES,
     CarrierField,
@@ -33,6 +33,7 @@ from freight_exchange.transport.redact import Secret
 from freight_exchange.transport.token import Credentials
 
 if TYPE_CHECKING:
+    from freight_exchange.hooks import Hook
     from freight_exchange.transport.token_file import TokenFile
 
 CredentialsProvider = Callable[[], Awaitable[tuple[str, str]]]
@@ -89,35 +90,21 @@ def _callables(value: Sequence[T], name: str) -> tuple[T, ...]:
     return tuple(value)
 
 
-def _hooks(value: Any, name: str) -> Hooks:
-    return value if isinstance(value, Hooks) else Hooks(_callables(value, name))
-
-
-def _instruments(value: Any, _: str) -> Instruments:
-    if value is None or isinstance(value, Instruments):
-        return value or Instruments()
-    return Instruments((_instance(Instrumentation)(value, "instrumentation"),))
-
-
 def _addresses(value: Mapping[str, str] | str | None, name: str) -> dict[str, str]:
     """Return the address of each operation that has several: the chosen one, or the default."""
     if isinstance(value, str):
         pairs = [part.partition("=") for part in value.split(",")]
-        try:
-            return _addresses({operation.strip(): address.strip() for operation, _, address in pairs}, name)
-        except ConfigurationError as error:
-            raise ConfigurationError(
-                f"{name} must be a list such as publish=quote/request,submit=quote/bid: {error}"
-            ) from None
+        value = {operation.strip(): address.strip() for operation, _, address in pairs}
     if value is not None and not isinstance(value, Mapping):
         raise ConfigurationError(f"{name} must be a mapping, not {type(value).__name__}")
-    chosen = {operation: known[0] for operation, known in ADDRESSES.items()}
-    for operation, address in (value or {}).items():
+    chosen = {operation: known[0] for operation, known in ADDRESSES.items()} | dict(value or {})
+    for operation, address in chosen.items():
         if operation not in ADDRESSES:
-            raise ConfigurationError(f"addresses has no operation {operation!r}; it has {', '.join(ADDRESSES)}")
+            raise ConfigurationError(f"{name} has no operation {operation!r}; it has {', '.join(ADDRESSES)}")
         if address not in (known := ADDRESSES[operation]):
-            raise ConfigurationError(f"addresses[{operation!r}] must be one of {', '.join(known)}, not {address!r}")
-        chosen[operation] = address
+            raise ConfigurationError(
+                f"{name} must have one of {', '.join(known)} for {operation}, such as {operation}={known[0]}"
+            )
     return chosen
 
 
@@ -153,13 +140,10 @@ def base_url(value: str | Secret | None, _: str = "base_url") -> str:
 
 
 def _root(secret: Secret) -> tuple[str, str]:
-    url = secret.reveal()
+    url, parts = secret.reveal(), _split(secret)
     if not url:
         return "", "give base_url, or set FREIGHT_EXCHANGE_URL: the API root, such as https://host/api"
-    if not isinstance(url, str):
-        return "", f"base_url must be a string, not {type(url).__name__}"
-    parts = _split(url)
-    if parts is None or parts.scheme not in ("http", "https") or not url.strip().isprintable():
+    if parts is None or not url.strip().isprintable():
         return "", "base_url must be an http or https URL with a host, such as https://host/api"
     if parts.username is not None or parts.password is not None:
         return "", "base_url must not contain a user name or password: give email and password"
@@ -170,19 +154,17 @@ def _root(secret: Secret) -> tuple[str, str]:
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", ""
 
 
-def _split(url: str) -> SplitResult | None:
-    """Split a URL; `None` for one without a possible host."""
+def _split(secret: Secret) -> SplitResult | None:
+    """Split a URL; `None` for a value that is no http or https URL with a possible host."""
+    url = secret.reveal()
     try:
-        parts = urlsplit(url.strip())
-        reachable = parts.port != 0 and parts.hostname and _is_host(parts.hostname)
+        parts = urlsplit(url.strip()) if isinstance(url, str) else SplitResult("", "", "", "", "")
+        host, is_reachable = parts.hostname or "", parts.scheme in ("http", "https") and parts.port != 0
     except ValueError:
         return None
-    return parts if reachable else None
-
-
-def _is_host(host: str) -> bool:
-    """Return whether a text can be a host name. An HTTP library would escape a space, and look up another name."""
-    return bool(host.strip(".-")) and not any(character in host for character in " \\%<>\"'`{}|^,;")
+    # An HTTP library would escape a space, and look up another name.
+    is_name = host.strip(".-") and not set(host) & set(" \\%<>\"'`{}|^,;")
+    return parts if is_reachable and is_name else None
 
 
 def _is_loopback(host: str) -> bool:
@@ -200,17 +182,12 @@ def _proxy(value: Secret | None, config: Config) -> Secret | None:
     if value is None and config.trusts_environment:
         origin, value = _proxy_of_environment(config.base_url)
     # SOCKS needs a caller's own client: httpcore has no time limit for it, and raises errors of a third package.
-    if value is not None and not _is_proxy(value):
+    if value is not None and _split(value) is None:
         raise ConfigurationError(
             f"{origin}proxy must be an http or https URL with a host, such as http://host:3128; for SOCKS give an"
             ' http_client with its own proxy (pip install "httpx[socks]")'
         )
     return value
-
-
-def _is_proxy(secret: Secret) -> bool:
-    url = secret.reveal()
-    return isinstance(url, str) and (parts := _split(url)) is not None and parts.scheme in ("http", "https")
 
 
 def _proxy_of_environment(root: str) -> tuple[str, Secret | None]:
@@ -259,16 +236,13 @@ def credentials(email: str | None, password: Secret | None, provider: Credential
         if not callable(provider):
             raise ConfigurationError("credentials must be an async callable that returns (email, password)")
         return _checked_provider(provider)
-    if password is None and os.environ.get(_PASSWORD):
-        password = Secret(os.environ[_PASSWORD])
-    if email is None:
-        email = os.environ.get(_EMAIL)
-    if not email and password is None:
-        raise ConfigurationError(f"give email and password, or set {_EMAIL} and {_PASSWORD}")
-    if not email or not isinstance(email, str):
-        raise ConfigurationError(f"give email as a string, or set {_EMAIL}")
-    if password is None or not password.reveal() or not isinstance(password.reveal(), str):
-        raise ConfigurationError(f"give password as a string, or set {_PASSWORD}")
+    email = os.environ.get(_EMAIL) if email is None else email
+    password = Secret(os.environ.get(_PASSWORD, "")) if password is None else password
+    given = {_EMAIL: email, _PASSWORD: password.reveal()}
+    wrong = [name for name, value in given.items() if not value or not isinstance(value, str)]
+    del given
+    if wrong or not email:
+        raise ConfigurationError(f"give email and password as strings, or set {' and '.join(wrong)}")
     fixed = email, password
 
     async def provide() -> tuple[str, Secret]:
@@ -291,6 +265,15 @@ def _checked_provider(provider: CredentialsProvider) -> Credentials:
 
 
 # The options
+
+
+def observers(hooks: Sequence[Hook], instrumentation: Instrumentation | None) -> Hooks:
+    """Return the hooks of a client together with its instrumentation, whose records come last."""
+    checked = _callables(hooks, "hooks")
+    if instrumentation is None:
+        return Hooks(checked)
+    part = _instance(Instrumentation)(instrumentation, "instrumentation")
+    return Hooks((*checked, part.record), (part,))
 
 
 def option(check: Check, *, default: Any = None, environment: bool = False) -> Any:
@@ -340,8 +323,7 @@ class Config:
     proxy: Secret | None = dependent(_proxy)
     verify: bool | ssl.SSLContext = dependent(_verify, default=True)
     middleware: tuple[Middleware, ...] = option(_callables, default=())
-    hooks: Hooks = option(_hooks, default=())
-    instruments: Instruments = option(_instruments)
+    hooks: Hooks
     send_limit: SendLimit | None = None
 
     @property

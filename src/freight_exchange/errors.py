@@ -106,7 +106,7 @@ class RateLimitedError(APIStatusError):
     """Status 429: too many calls.
 
     Attributes:
-        retry_after: Seconds after which the service asks to try again, or `None` without one.
+        retry_after: Seconds after which the service asks to try again.
     """
 
     retry_after: float | None = None
@@ -116,7 +116,7 @@ class ServerError(APIStatusError):
     """Status 5xx on a read or a login. For a write it becomes an `OutcomeUnknownError`.
 
     Attributes:
-        retry_after: Seconds after which the service asks to try again, or `None` without one.
+        retry_after: Seconds after which the service asks to try again.
     """
 
     retry_after: float | None = None
@@ -152,7 +152,7 @@ class AlreadyOfferedError(FreightExchangeError):
     """The request already has an offer of this account that the bot's ledger does not know.
 
     Attributes:
-        request: The index of the request.
+        request: Its index.
     """
 
     request: int | None = None

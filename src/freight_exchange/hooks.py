@@ -27,12 +27,11 @@ class Attempt(Serializable):
     """Attempt of a call: one request handed to the network, and its end.
 
     Attributes:
-        method: The HTTP method.
-        path: The path, relative to the API root.
+        path: Relative to the API root.
         number: Number of the attempt within its call, from 1; 0 if it could not be sent.
-        status: The reply's status, or `None` without one.
+        status: The reply's status.
         elapsed: Seconds from the start of the attempt to its end.
-        error: The reason why there is no reply, or `None`.
+        error: The reason why there is no reply.
         abandoned: Whether the caller had left before the end, by a cancellation or its deadline.
         may_have_taken_effect: Whether a write may have been carried out; always false for reads.
         write: The write as a value, for `exchange.reconcile(attempt.write)`; `None` for reads and logins.
@@ -77,8 +76,8 @@ class Login(Serializable):
     Attributes:
         generation: The number of the new token, from 1; 0 if there is none.
         reason: `first`, `clock` (the token was about to expire) or `refused` (the service refused it).
-        elapsed: Duration in seconds.
-        error: The reason why there is no token, or `None`.
+        elapsed: Seconds.
+        error: The reason why there is no token.
     """
 
     generation: int
@@ -101,15 +100,12 @@ class Scan(Serializable):
     """End of a feed's scan.
 
     Attributes:
-        feed: The feed's name.
         tier: Its depth: `narrow`, `half an hour`, `six hours` or `five days`.
         window: Seconds that it looked back.
-        pages: Number of received pages.
-        rows: Number of rows on them.
         events: Number of new events.
         complete: Whether it has seen all updates since the last complete scan.
-        elapsed: Duration in seconds.
-        error: The reason why it ended early, or `None`.
+        elapsed: Seconds.
+        error: The reason why it ended early.
     """
 
     feed: str
@@ -125,17 +121,12 @@ class Scan(Serializable):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ScanProgress(Serializable):
-    """Progress of a feed's scan, after a page that is not the last.
-
-    The first scan of a large market takes minutes. The events of its pages are delivered meanwhile.
+    """Progress of a feed's scan, after a page that is not the last; its events are delivered meanwhile.
 
     Attributes:
-        feed: The feed's name.
-        tier: Its depth, as in `Scan`.
-        first: Whether the scan belongs to the feed's first one.
-        window: Seconds that it looks back.
-        pages: Number of pages so far.
-        requests: Number of different requests on them.
+        tier, window: As in `Scan`.
+        first: Whether the scan belongs to the feed's first one, which takes minutes in a large market.
+        requests: Number of different requests on its pages so far.
         elapsed: Seconds since the scan began.
     """
 
@@ -153,8 +144,6 @@ class Degraded(Serializable):
     """Start of failures of a feed's scans. The feed retries; there is no other record until it has recovered.
 
     Attributes:
-        feed: The feed's name.
-        error: Error of the scan.
         retry_in: Seconds until the feed sends its next request: at least an interval, and at least `Retry-After`.
     """
 

@@ -1,4 +1,4 @@
-"""Hooks and instrumentation of a client: who receives its records, and who surrounds its work with spans."""
+"""Hooks and instrumentations of a client: who receives its records, and who surrounds its work with spans."""
 
 from __future__ import annotations
 
@@ -19,18 +19,34 @@ HOOK_TIMEOUT: Final = 5.0
 _logger = logging.getLogger("freight_exchange.hooks")
 
 
-class Hooks:
-    """The hooks of a client, called one after another."""
+class Instrumentation:
+    """Base class of instrumentations, which does nothing."""
 
-    def __init__(self, hooks: tuple[Hook, ...] = ()) -> None:
+    def record(self, event: Event) -> None:
+        """Receive a record of the client's hooks."""
+
+    def span(self, work: Work) -> AbstractContextManager[object]:
+        """Surround a call, a scan or a handler. Its error passes through."""
+        return nullcontext()
+
+    def found(self, feed: str, events: Sequence[int]) -> None:
+        """Receive the numbers of the events that the last scan of a feed has found."""
+
+
+class Hooks:
+    """The hooks of a client, called one after another, and its instrumentations, the first outermost."""
+
+    def __init__(self, hooks: Sequence[Hook] = (), parts: Sequence[Instrumentation] = ()) -> None:
         self._hooks = hooks
+        self.parts = parts
         self._failed: set[tuple[int, str]] = set()
 
     def __bool__(self) -> bool:
         return bool(self._hooks)
 
-    def with_hook(self, hook: Hook) -> Hooks:
-        return Hooks((*self._hooks, hook))
+    def and_also(self, part: Instrumentation) -> Hooks:
+        """Return these with an instrumentation that needs no records."""
+        return Hooks(self._hooks, (*self.parts, part))
 
     async def emit(self, event: Event) -> None:
         for hook in self._hooks:
@@ -45,6 +61,17 @@ class Hooks:
                 if not isinstance(error, Exception) and not _is_of_another_task(error):
                     raise
                 self._log(hook, event, type(error).__name__, error)
+
+    @contextmanager
+    def span(self, work: Work) -> Iterator[None]:
+        with ExitStack() as stack:
+            for part in self.parts:
+                stack.enter_context(part.span(work))
+            yield
+
+    def found(self, feed: str, events: Sequence[int]) -> None:
+        for part in self.parts:
+            part.found(feed, events)
 
     def _log(self, hook: Hook, event: Event, why: str, error: BaseException | None) -> None:
         # The first failure of a kind is logged at ERROR, others at DEBUG.
@@ -62,48 +89,3 @@ def _is_of_another_task(error: BaseException) -> bool:
 
     task = asyncio.current_task() if isinstance(error, asyncio.CancelledError) else None
     return task is not None and not task.cancelling()
-
-
-class Instrumentation:
-    """Base class of instrumentations, which does nothing."""
-
-    def record(self, event: Event) -> None:
-        """Receive a record of the client's hooks."""
-
-    def span(self, work: Work) -> AbstractContextManager[object]:
-        """Surround a call, a scan or a handler. Its error passes through."""
-        return nullcontext()
-
-    def found(self, feed: str, events: Sequence[int]) -> None:
-        """Receive the numbers of the events that the last scan of a feed has found."""
-
-
-class Instruments(Instrumentation):
-    """The instrumentations of a client, the first outermost. Its truth value is false if there are none."""
-
-    def __init__(self, parts: tuple[Instrumentation, ...] = ()) -> None:
-        self._parts = parts
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
-
-    def and_also(self, part: Instrumentation) -> Instruments:
-        return Instruments((*self._parts, part))
-
-    def record(self, event: Event) -> None:
-        for part in self._parts:
-            part.record(event)
-
-    @contextmanager
-    def span(self, work: Work) -> Iterator[None]:
-        with ExitStack() as stack:
-            for part in self._parts:
-                stack.enter_context(part.span(work))
-            yield
-
-    def found(self, feed: str, events: Sequence[int]) -> None:
-        for part in self._parts:
-            part.found(feed, events)
-
-
-NO_INSTRUMENTS: Final = Instruments()

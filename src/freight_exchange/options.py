@@ -27,19 +27,9 @@ Start = Literal["now", "backfill"] | timedelta
 """Events of the first scan: none, all requests listed, or those updated within this time."""
 
 DEFAULT_DEADLINE: Final = 60.0
-"""Time limit of a call with all its attempts, waits and a login, in seconds."""
-
-DEFAULT_MAX_CONNECTIONS: Final = 20
-DEFAULT_MAX_WRITES: Final = 4
-
-DEFAULT_KEEPALIVE: Final = 120.0
-"""Seconds for which an idle connection is kept; a feed polls every 30 seconds by default."""
-
+"""In seconds."""
 DEFAULT_INTERVAL: Final = timedelta(seconds=30)
-"""Time between two scans of a feed."""
-
 DEFAULT_ALLOWANCE: Final = timedelta(seconds=60)
-"""Time by which a feed looks further back than to its last scan, for updates that the service shows late."""
 
 GetParameters = Literal["body", "query"]
 CurrencyField = Literal["currencyIndex", "currencyId", "both"]

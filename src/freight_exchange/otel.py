@@ -6,7 +6,7 @@ contains a body, a header of a request, a query string, or a price.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,7 +15,6 @@ from freight_exchange import hooks
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.hooks import CallInfo, HandlerRun, ScanInfo
 from freight_exchange.instruments import Instrumentation
-from freight_exchange.models import SubmitOffer
 
 try:
     from opentelemetry import trace
@@ -85,22 +84,49 @@ class OpenTelemetry(Instrumentation):
     @contextmanager
     def span(self, work: hooks.Work) -> Iterator[None]:
         """Surround a call with a client span, a scan with one that starts a trace, a handler with a consumer span."""
+        attributes: dict[str, Any]
         options: dict[str, Any] = {}
         match work:
             case CallInfo():
-                name, attributes, options["kind"] = f"{work.method} {work.path}", _of_call(work), SpanKind.CLIENT
+                name, options["kind"] = f"{work.method} {work.path}", SpanKind.CLIENT
+                parts = urlsplit(work.base_url)
+                attributes = {
+                    "http.request.method": work.method,
+                    "url.full": f"{work.base_url}/{work.path}",
+                    "url.template": f"{parts.path}/{work.path}",
+                    "server.address": parts.hostname or "",
+                    "server.port": parts.port or (443 if parts.scheme == "https" else 80),
+                    "freight_exchange.call.id": work.call_id,
+                    "freight_exchange.request.index": getattr(work.write, "request", None),
+                }
             case ScanInfo():
-                name, attributes = f"scan {work.feed}", _of_scan(work)
+                name = f"scan {work.feed}"
+                attributes = {
+                    "freight_exchange.feed.name": work.feed,
+                    "freight_exchange.scan.tier": work.tier,
+                    "freight_exchange.scan.window": work.window,
+                }
                 # A feed runs for months in the context of its start: without a new one, one trace would have all scans.
                 current = trace.get_current_span().get_span_context()
                 options |= {"context": Context(), "links": [Link(current)] if current.is_valid else []}
             case _:
-                name, attributes, options["kind"] = f"process {work.handler}", _of_handler(work), SpanKind.CONSUMER
+                name, options["kind"] = f"process {work.handler}", SpanKind.CONSUMER
+                attributes = {
+                    "messaging.system": "freight_exchange",
+                    "messaging.operation.type": "process",
+                    "messaging.operation.name": "process",
+                    "messaging.destination.name": work.feed,
+                    "messaging.consumer.group.name": work.handler,
+                    "messaging.message.id": str(work.event),
+                    "freight_exchange.event.kind": work.kind,
+                    "freight_exchange.handler.attempt": work.attempt,
+                    "freight_exchange.request.index": work.request,
+                }
                 scan = self._found_by.get((work.feed, work.event))
                 parent = None if scan is None else NonRecordingSpan(scan)
                 options["context"] = Context() if parent is None else trace.set_span_in_context(parent, Context())
         with self._tracer.start_as_current_span(
-            name, attributes=attributes, record_exception=False, set_status_on_exception=False, **options
+            name, attributes=_known(attributes), record_exception=False, set_status_on_exception=False, **options
         ) as span:
             if isinstance(work, CallInfo):
                 self._calls[work.call_id] = span
@@ -121,56 +147,21 @@ class OpenTelemetry(Instrumentation):
                         _set_error(span, work.error)
 
 
+def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if value is not None}
+
+
 def _add_attempt(span: Span, attempt: hooks.Attempt) -> None:
-    attributes: dict[str, Any] = {
+    status = {} if attempt.status is None else {"http.response.status_code": attempt.status}
+    span.set_attributes(status)
+    attributes = {
         "http.request.resend_count": max(attempt.number - 1, 0),
+        "error.type": str(attempt.status) if attempt.status is not None and attempt.status >= 400 else None,
         "freight_exchange.attempt.duration": attempt.elapsed,
+        "freight_exchange.request_id": attempt.request_id,
+        "freight_exchange.attempt.abandoned": attempt.abandoned or None,
     }
-    if attempt.status is not None:
-        attributes["http.response.status_code"] = attempt.status
-        span.set_attribute("http.response.status_code", attempt.status)
-        if attempt.status >= 400:
-            attributes["error.type"] = str(attempt.status)
-    if attempt.request_id is not None:
-        attributes["freight_exchange.request_id"] = attempt.request_id
-    if attempt.abandoned:
-        attributes["freight_exchange.attempt.abandoned"] = True
-    span.add_event("attempt", attributes | _of_error(attempt.error))
-
-
-def _of_call(call: CallInfo) -> dict[str, Any]:
-    parts = urlsplit(call.base_url)
-    index = {"freight_exchange.request.index": call.write.request} if isinstance(call.write, SubmitOffer) else {}
-    return index | {
-        "http.request.method": call.method,
-        "url.full": f"{call.base_url}/{call.path}",
-        "url.template": f"{parts.path}/{call.path}",
-        "server.address": parts.hostname or "",
-        "server.port": parts.port or (443 if parts.scheme == "https" else 80),
-        "freight_exchange.call.id": call.call_id,
-    }
-
-
-def _of_scan(scan: ScanInfo) -> dict[str, Any]:
-    return {
-        "freight_exchange.feed.name": scan.feed,
-        "freight_exchange.scan.tier": scan.tier,
-        "freight_exchange.scan.window": scan.window,
-    }
-
-
-def _of_handler(run: HandlerRun) -> dict[str, Any]:
-    index = {} if run.request is None else {"freight_exchange.request.index": run.request}
-    return index | {
-        "messaging.system": "freight_exchange",
-        "messaging.operation.type": "process",
-        "messaging.operation.name": "process",
-        "messaging.destination.name": run.feed,
-        "messaging.consumer.group.name": run.handler,
-        "messaging.message.id": str(run.event),
-        "freight_exchange.event.kind": run.kind,
-        "freight_exchange.handler.attempt": run.attempt,
-    }
+    span.add_event("attempt", status | _known(attributes) | _of_error(attempt.error))
 
 
 def _of_error(error: BaseException | None) -> dict[str, Any]:
@@ -181,7 +172,7 @@ def _of_error(error: BaseException | None) -> dict[str, Any]:
     module = "freight_exchange" if kind.__module__.startswith("freight_exchange.") else kind.__module__
     name = kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"
     is_doubt = isinstance(error, FreightExchangeError) and error.may_have_taken_effect
-    return {"error.type": name} | ({"freight_exchange.may_have_taken_effect": True} if is_doubt else {})
+    return _known({"error.type": name, "freight_exchange.may_have_taken_effect": is_doubt or None})
 
 
 def _set_error(span: Span, error: BaseException | None) -> None:

@@ -7,27 +7,25 @@ with its reason.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import ROUND_HALF_UP, ROUND_UP, Decimal
 from enum import StrEnum
 from functools import partial, reduce
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, get_args
 
 import attrs
 
 from freight_exchange import cargo, validation
 from freight_exchange.base import EXACT, FrozenMapping, Serializable, ValidationError
 from freight_exchange.models import Shipment
-from freight_exchange.platform.csv import CsvRow, CsvTable, Parser, point, yes_or_no
+from freight_exchange.platform.csv import CsvRow, Parser, parser, point, read_csv, yes_or_no
 from freight_exchange.platform.text import fold
 from freight_exchange.words import RequestType
 
 __all__ = ["NoQuote", "Quote", "Rule", "Tariff", "Unit"]
-
-T = TypeVar("T")
 
 ANYWHERE: Final = "*"
 """Place of a rule that applies to all origins or destinations."""
@@ -145,9 +143,7 @@ class Tariff:
             ValidationError: Rows are wrong; the message names each by its line and column.
             OSError: The file cannot be opened.
         """
-        table = CsvTable(Path(path), _COLUMNS, _REQUIRED)
-        rules = [_rule(row, table) for row in table.rows()]
-        table.check()
+        rules = read_csv(Path(path), _COLUMNS, _REQUIRED, _rule)
         if problems := _contradictions(rules) if rules else ["there is no row of rates"]:
             raise ValidationError(f"{Path(path).name}: {'; '.join(problems)}", field="path")
         return cls(rules, weight_per=weight_per)
@@ -291,11 +287,11 @@ def _contradictions(rules: Sequence[Rule]) -> list[str]:
     return [problems[lines] for lines in sorted(problems)]
 
 
-def _rule(row: CsvRow, table: CsvTable) -> Rule:
+def _rule(row: CsvRow) -> Rule:
     fields: dict[str, Any] = dict(row.values)
     rule = Rule(line=row.line, surcharge=fields.pop("kind"), start=fields.pop("from") or Decimal(0), **fields)
     for column, problem in _unfit(rule):
-        table.add_problem(row.line, column, problem)
+        raise ValidationError(problem, field=column)
     return rule
 
 
@@ -321,20 +317,8 @@ def _places(cell: str, column: str) -> frozenset[str]:
     return places
 
 
-def _cell(parse: Callable[[str], T], wanted: str) -> Callable[[str, str], T]:
-    """Return the parser of a column from a function that raises `ValueError` or `KeyError` for a wrong text."""
-
-    def parsed(cell: str, column: str) -> T:
-        try:
-            return parse(cell)
-        except (ValueError, KeyError):
-            raise ValidationError(f"must be {wanted}, not {cell!r}", field=column) from None
-
-    return parsed
-
-
 def _number(cell: str, column: str) -> Decimal:
-    return _cell(partial(validation.number, field=column), "a number such as 1250.50")(point(cell, column), column)
+    return parser(partial(validation.number, field=column), "a number such as 1250.50")(point(cell, column), column)
 
 
 def _currency(cell: str, column: str) -> str:
@@ -359,14 +343,14 @@ _COLUMNS: Final[Mapping[str, Parser]] = {
     "origin": _places,
     "destination": _places,
     "currency": _currency,
-    "kind": _cell(lambda cell: {"freight": False, "surcharge": True}[fold(cell)], "freight or surcharge"),
+    "kind": parser(lambda cell: {"freight": False, "surcharge": True}[fold(cell)], "freight or surcharge"),
     "charge": validation.text,
-    "unit": _cell(lambda cell: Unit(fold(cell)), f"one of {', '.join(Unit)}"),
+    "unit": parser(lambda cell: Unit(fold(cell)), f"one of {', '.join(Unit)}"),
     "from": _start,
     "rate": _rate,
     "minimum": lambda cell, column: validation.amount(_number(cell, column), column),
-    "valid_from": _cell(date.fromisoformat, "a date such as 2027-03-01"),
-    "valid_until": _cell(date.fromisoformat, "a date such as 2027-03-01"),
+    "valid_from": parser(date.fromisoformat, "a date such as 2027-03-01"),
+    "valid_until": parser(date.fromisoformat, "a date such as 2027-03-01"),
     "hazardous": yes_or_no,
     "terms": validation.text,
 }

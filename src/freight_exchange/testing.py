@@ -45,9 +45,7 @@ from freight_sandbox import FAULTS, Account, AuditLog, Cargo, Cut, Exchange, Fau
 from freight_sandbox.wire import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from _typeshed import FileDescriptorLike
+    from collections.abc import Awaitable, Callable
 
     from freight_exchange import Request, Response
 
@@ -76,7 +74,6 @@ _UP: Final = 5_000.0
 """Seconds for which the machine has run at the start."""
 _TIMEOUT = timedelta(hours=1)
 _THREAD_TIMEOUT: Final = 30.0
-_MAX_TASKS_NAMED: Final = 10
 
 
 class Machine:
@@ -340,53 +337,36 @@ class VirtualDeadlockError(RuntimeError):
     """All tasks wait, and no timer, socket or thread can wake one."""
 
 
-class _JumpingSelector(selectors.BaseSelector):
+class _JumpingSelector(selectors.DefaultSelector):
     """Selector that advances its clock instead of waiting for a timeout."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now = 0.0
-        self._files = selectors.DefaultSelector()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = self._files.select(0)
+        ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
         if timeout is not None:
             self.now += timeout
             return ready
-        return self._wait_for_thread_or_signal()
-
-    def _wait_for_thread_or_signal(self) -> list[tuple[selectors.SelectorKey, int]]:
         # One file is always registered: the loop's waker, to which only threads and signals write.
-        if len(self._files.get_map()) > 1:
-            return self._files.select(None)
+        if len(self.get_map()) > 1:
+            return super().select(None)
         # An idle pool thread looks like a busy one: only a timeout distinguishes them.
-        if threading.active_count() > 1 and (ready := self._files.select(_THREAD_TIMEOUT)):
+        if threading.active_count() > 1 and (ready := super().select(_THREAD_TIMEOUT)):
             return ready
-        raise VirtualDeadlockError(_deadlock_message())
-
-    def register(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._files.register(fileobj, events, data)
-
-    def unregister(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
-        return self._files.unregister(fileobj)
-
-    def modify(self, fileobj: FileDescriptorLike, events: int, data: Any = None) -> selectors.SelectorKey:
-        return self._files.modify(fileobj, events, data)
-
-    def get_map(self) -> Mapping[FileDescriptorLike, selectors.SelectorKey]:
-        return self._files.get_map()
-
-    def close(self) -> None:
-        self._files.close()
+        waiting = "; ".join(sorted(map(_location, asyncio.all_tasks())))
+        raise VirtualDeadlockError(f"every task waits, and no timer, socket or thread is left to wake one: {waiting}")
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """Asyncio event loop whose clock starts at 0 and jumps to the next timer when nothing is ready.
 
-    Ready sockets and callbacks always go first. If nothing is ready, no timer is set and no socket is watched, the loop
-    raises `VirtualDeadlockError` with the tasks that wait. While other threads are alive, one of them may still wake
-    the loop, so it raises after thirty real seconds.
+    Ready sockets and callbacks always go first. If no timer is set either, and no socket is watched, the loop raises
+    `VirtualDeadlockError` with the tasks that wait; while other threads are alive, which may still wake it, after
+    thirty real seconds.
     """
 
     def __init__(self) -> None:
@@ -412,13 +392,6 @@ def virtual_time_options(backend: Literal["asyncio", "trio"]) -> dict[str, Any]:
     from trio.testing import MockClock
 
     return {"clock": MockClock(autojump_threshold=0)}
-
-
-def _deadlock_message() -> str:
-    waiting = sorted(_location(task) for task in asyncio.all_tasks())
-    named = "; ".join(waiting[:_MAX_TASKS_NAMED])
-    more = f"; and {len(waiting) - _MAX_TASKS_NAMED} more" if len(waiting) > _MAX_TASKS_NAMED else ""
-    return f"every task waits, and no timer, socket or thread is left to wake one: {named or 'no task'}{more}"
 
 
 def _location(task: asyncio.Task[Any]) -> str:

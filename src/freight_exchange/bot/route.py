@@ -40,7 +40,7 @@ class Routing:
         self._handlers = parts.handlers
         self._metrics = parts.metrics
         self._name = parts.options.name
-        self._instruments = parts.exchange._options.instruments
+        self._hooks = parts.exchange._options.hooks
 
     async def introduce(self) -> Mapping[int, Handler]:
         """Record the handlers that are new, and return all by their rows in the store."""
@@ -113,7 +113,7 @@ class Routing:
             taken = {number for one in routed for number, _ in one.events}
             kept = [row.id for row, event in events if isinstance(event, Gap) and row.id not in taken]
             if feed == self._store.feeds["requests"]:
-                self._instruments.found(self._name, [row.id for row, _ in events])
+                self._hooks.found(self._name, [row.id for row, _ in events])
             reach("before route")
             made = await self._store.run(work.route, feed, routed, kept=kept)
             reach("after route")

@@ -121,7 +121,7 @@ class Worker:
                 feed=self._parts.options.name, handler=handler.id, kind=delivery.kind, event=delivery.event_id,
                 request=delivery.subject, attempt=delivery.attempts,
             )  # fmt: skip
-            with self._exchange._options.instruments.span(run):
+            with self._exchange._options.hooks.span(run):
                 await self._attempt(claimed, delivery, handler, run)
         except BaseException as error:
             self._on_failure(error)

@@ -195,7 +195,7 @@ class EventStream(Generic[EventT]):
             await self._acknowledge([*self._delivered])
             while True:
                 if events := self._deliver(most):
-                    self._client.instruments.found(self._options.name, [*self._delivered])
+                    self._client.hooks.found(self._options.name, [*self._delivered])
                     return events
                 if self._filtered:
                     await self._acknowledge([])

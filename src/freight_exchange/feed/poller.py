@@ -47,7 +47,6 @@ from freight_exchange.feed.state import (
 )
 from freight_exchange.hooks import Scan as ScanRecord
 from freight_exchange.hooks import ScanInfo, ScanProgress
-from freight_exchange.instruments import NO_INSTRUMENTS, Instruments
 from freight_exchange.paging import keys_of
 from freight_exchange.store import feeds, fleet
 from freight_exchange.store.feeds import Item
@@ -85,7 +84,6 @@ class ClientParts:
     account_timeout: float
     clock: Clock
     hooks: Hooks
-    instruments: Instruments = NO_INSTRUMENTS
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -262,7 +260,7 @@ class Poller:
         """
         scan = await self._next()
         try:
-            with self._client.instruments.span(ScanInfo(**self._facts(scan))):
+            with self._client.hooks.span(ScanInfo(**self._facts(scan))):
                 await self._run(scan)
         except READ_ERRORS:
             self._phase = "stopped"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
 from freight_exchange.base import ValidationError
 from freight_exchange.platform.text import fold
+
+T = TypeVar("T")
 
 Parser = Callable[[str, str], Any]
 """Function from the text of a cell and its column to the value; it raises `ValidationError` for a wrong text."""
@@ -30,91 +32,79 @@ class CsvRow:
     values: Mapping[str, Any]
 
 
-class CsvTable:
-    """CSV file whose first row names the columns, in any order and case.
+def read_csv(
+    path: Path, columns: Mapping[str, Parser], required: Collection[str], build: Callable[[CsvRow], T]
+) -> list[T]:
+    """Build a record of each row of a file whose first row names the columns, in any order and case.
 
     It is in UTF-8, or in the Western code page of Excel. Cells are separated by commas, by semicolons as some
     spreadsheets write them, or as a first line such as `sep=;` states. Empty rows and a column `comment` are ignored. A
-    short row leaves its last cells empty.
-    `required` are the columns that must exist and have a text in each row.
+    short row leaves its last cells empty. The `required` columns must exist and have a text in each row.
 
     Raises:
-        ValidationError: The file is not UTF-8.
+        ValidationError: Rows are wrong, or `build` refuses them; the message has each problem with its line and column.
         OSError: The file cannot be opened.
     """
-
-    def __init__(self, path: Path, columns: Mapping[str, Parser], required: Collection[str]) -> None:
-        self._path = path
-        self._columns = columns
-        self._required = required
-        self._problems: list[str] = []
-        self._text = _decoded(path)
-
-    def rows(self) -> Iterator[CsvRow]:
-        """Yield the rows without a problem; `check` raises the problems of the others."""
-        header = self._text.lstrip().partition("\n")[0]
-        # Excel states the separator in a first line.
-        is_stated = header.lower().startswith("sep=") and len(header) > 4
-        delimiter = header[4] if is_stated else ";" if header.count(";") > header.count(",") else ","
-        table = csv.reader(io.StringIO(self._text, newline=""), delimiter=delimiter, strict=True)
-        names: list[str] = []
-        try:
-            for texts in table:
-                if not any(text.strip() for text in texts) or (not names and texts[0].lower().startswith("sep=")):
-                    continue
-                if names:
-                    yield from self._parse(table.line_num, names, texts)
-                else:
-                    names = [fold(text) for text in texts]
-                    if not self._check_header(table.line_num, names):
-                        return
-        except csv.Error as error:
-            self._problems.append(f"line {table.line_num} is not CSV: {error}")
-        if not names:
-            self._check_header(1, [])
-
-    def add_problem(self, line: int, column: str, problem: str | ValidationError) -> None:
-        text = problem if isinstance(problem, str) else problem.message.removeprefix(f"{column} ")
-        self._problems.append(f"line {line}, column {column}: {text}")
-
-    def check(self) -> None:
-        """Raise a `ValidationError` that names all problems of the file, if there are any."""
-        if self._problems:
-            more = len(self._problems) - _MAX_PROBLEMS
-            lines = [*self._problems[:_MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
-            raise ValidationError(f"{self._path.name}: " + "; ".join(lines), field="path")
-
-    def _check_header(self, line: int, names: list[str]) -> bool:
-        missing = [name for name in self._columns if name in self._required and name not in names]
-        unknown = [name for name in names if name not in self._columns and name != _COMMENT]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        for problem, found in (("lacks", missing), ("has unknown", unknown), ("repeats", repeated)):
-            if found:
-                columns = ", ".join(self._columns)
-                self._problems.append(
-                    f"line {line} {problem} column {', '.join(map(repr, found))}; the columns are {columns}"
-                )
-        return not (missing or unknown or repeated)
-
-    def _parse(self, line: int, names: list[str], texts: list[str]) -> Iterator[CsvRow]:
-        if len(texts) > len(names):
-            problem = f"line {line} has {len(texts)} cells for {len(names)} columns: a text with a comma needs quotes"
-            self._problems.append(problem)
-            return
-        found = len(self._problems)
-        filled = {name: text.strip() for name, text in zip(names, texts, strict=False) if text.strip()}
-        cells = {name: text for name, text in filled.items() if name != _COMMENT}
-        values = dict.fromkeys(self._columns)
-        for name, parse in self._columns.items():
+    text = _decoded(path)
+    header = text.lstrip().partition("\n")[0]
+    # Excel states the separator in a first line.
+    is_stated = header.lower().startswith("sep=") and len(header) > 4
+    delimiter = header[4] if is_stated else ";" if header.count(";") > header.count(",") else ","
+    table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    filled = (texts for texts in table if any(text.strip() for text in texts))
+    records: list[T] = []
+    problems: list[str] = []
+    try:
+        if is_stated:
+            next(filled)
+        names = [fold(text) for text in next(filled, [])]
+        problems += [f"line {table.line_num or 1} {problem}" for problem in _misnamed(names, columns, required)]
+        for texts in filled if not problems else ():
+            if len(texts) > len(names):
+                problem = f"has {len(texts)} cells for {len(names)} columns: a text with a comma needs quotes"
+                problems.append(f"line {table.line_num} {problem}")
+                continue
+            cells = {name: text.strip() for name, text in zip(names, texts, strict=False) if text.strip()}
+            cells.pop(_COMMENT, None)
+            values, errors = _parsed(cells, columns, required)
             try:
-                if name in cells:
-                    values[name] = parse(cells[name], name)
-                elif name in self._required:
-                    self.add_problem(line, name, "is empty")
+                if not errors:
+                    records.append(build(CsvRow(table.line_num, cells, values)))
             except ValidationError as error:
-                self.add_problem(line, name, error)
-        if len(self._problems) == found:
-            yield CsvRow(line, cells, values)
+                errors = [(error.field, error)]
+            for name, wrong in errors:
+                problems.append(f"line {table.line_num}, column {name}: {wrong.message.removeprefix(f'{name} ')}")
+    except csv.Error as error:
+        problems.append(f"line {table.line_num} is not CSV: {error}")
+    if problems:
+        more = len(problems) - _MAX_PROBLEMS
+        problems[_MAX_PROBLEMS:] = [f"and {more} more"] if more > 0 else []
+        raise ValidationError(f"{path.name}: {'; '.join(problems)}", field="path")
+    return records
+
+
+def _misnamed(names: Sequence[str], columns: Collection[str], required: Collection[str]) -> Iterator[str]:
+    missing = [name for name in columns if name in required and name not in names]
+    unknown = [name for name in names if name not in columns and name != _COMMENT]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    for problem, found in (("lacks", missing), ("has unknown", unknown), ("repeats", repeated)):
+        if found:
+            yield f"{problem} column {', '.join(map(repr, found))}; the columns are {', '.join(columns)}"
+
+
+def _parsed(
+    cells: Mapping[str, str], columns: Mapping[str, Parser], required: Collection[str]
+) -> tuple[dict[str, Any], list[tuple[str, ValidationError]]]:
+    values, errors = dict.fromkeys(columns), []
+    for name, parse in columns.items():
+        try:
+            if name in cells:
+                values[name] = parse(cells[name], name)
+            elif name in required:
+                raise ValidationError("is empty", field=name)
+        except ValidationError as error:
+            errors.append((name, error))
+    return values, errors
 
 
 def _decoded(path: Path) -> str:
@@ -148,7 +138,18 @@ def point(cell: str, column: str) -> str:
     return plain if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", cell, re.ASCII) else cell
 
 
-def yes_or_no(cell: str, column: str) -> bool:
-    if cell.casefold() not in ("yes", "true", "no", "false"):
-        raise ValidationError(f"{column} must be yes or no, not {cell!r}", field=column)
-    return cell.casefold() in ("yes", "true")
+def parser(parse: Callable[[str], T], wanted: str) -> Callable[[str, str], T]:
+    """Make a parser of a function that raises `ValueError` or `KeyError` for a wrong text."""
+
+    def parsed(cell: str, column: str) -> T:
+        try:
+            return parse(cell)
+        except (ValueError, KeyError):
+            raise ValidationError(f"must be {wanted}, not {cell!r}", field=column) from None
+
+    return parsed
+
+
+yes_or_no: Final = parser(
+    lambda cell: {"yes": True, "true": True, "no": False, "false": False}[cell.casefold()], "yes or no"
+)

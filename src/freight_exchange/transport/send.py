@@ -149,12 +149,12 @@ class Transport:
         )
         # The body of a login contains the password, which a traceback with locals would show.
         del content
-        if not limits.instruments:
+        if not limits.hooks.parts:
             return cast("T", await self._chains[kind](call, request))
         from freight_exchange.hooks import CallInfo
 
         info = CallInfo(base_url=limits.base_url, method=method, path=path, call_id=call.call_id, write=write)
-        with limits.instruments.span(info):
+        with limits.hooks.span(info):
             return cast("T", await self._chains[kind](call, request))
 
     async def log_in(self, deadline: float) -> None:
