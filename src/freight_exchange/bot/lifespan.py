@@ -31,7 +31,6 @@ It yields the resources that handlers share: a mapping of names to resources, or
 
 @asynccontextmanager
 async def no_resources() -> AsyncIterator[Mapping[str, object]]:
-    """Provide no resources."""
     yield {}
 
 
