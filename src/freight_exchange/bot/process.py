@@ -247,7 +247,7 @@ class Watchdog:
         self._actions: SimpleQueue[tuple[float, Callable[[], object]] | None] = SimpleQueue()
         self._is_dismissed = False
         self._threads_before = _other_threads()
-        self._error_before = _uncaught_error()
+        self._error_before = getattr(sys, "last_value", None)
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
     def do(self, action: Callable[..., object], *args: object, after: float = 0.0) -> None:
@@ -291,7 +291,8 @@ class Watchdog:
         names = ", ".join(thread.name for thread in abandoned if thread.is_alive())
         if not names:
             return
-        if _uncaught_error() is not self._error_before:
+        if getattr(sys, "last_value", None) is not self._error_before:
+            # An error has ended the program.
             status = status or 1
         text = "the bot has ended, but threads that handlers left have not: its process ends now, with status %d: %s"
         _exit(status, text, status, names)
@@ -300,11 +301,6 @@ class Watchdog:
 def _other_threads() -> list[threading.Thread]:
     """Return the threads that Python waits for at the end of the program."""
     return [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
-
-
-def _uncaught_error() -> object:
-    """Return the error that ended the program, if one did."""
-    return getattr(sys, "last_value", None)
 
 
 def _exit(status: int, text: str, *args: object) -> None:

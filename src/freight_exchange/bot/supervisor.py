@@ -284,7 +284,10 @@ class Supervisor:
             await anyio.sleep(_SNAPSHOT_PERIOD)
 
     def _read(self) -> BotStatus:
-        session, metrics, state = self.session, self._metrics, self._read_state()
+        session, metrics = self.session, self._metrics
+        state = self._state or ("starting" if session is None else session.phase)
+        if self.has_ended:
+            state = "stopped"
         scans = session is None or session.scans
         ages = self._ages()
         is_young = all(age <= _LIVE_INTERVALS * interval for age, interval in ages)
@@ -313,13 +316,6 @@ class Supervisor:
             scans=scans,
             address=None if self._port is None else self._port.address,
         )
-
-    def _read_state(self) -> Phase:
-        if self.has_ended:
-            return "stopped"
-        if self._state is not None:
-            return self._state
-        return "starting" if self.session is None else self.session.phase
 
     def _ages(self) -> list[tuple[float, float]]:
         """Return the age of each watermark, or the time since the start if that is less, and the feed's interval."""
