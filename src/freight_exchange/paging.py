@@ -144,7 +144,7 @@ class Paginator(Generic[T]):
     def __await__(self) -> Generator[Any, None, Page[T]]:
         return attrs.evolve(self, sweep=False).pages().first_page().__await__()
 
-    def __aiter__(self) -> AsyncIterator[T]:
+    def __aiter__(self) -> _Records[T]:
         return _Records(PageIterator(self, 0, joins_first=False))
 
     def pages(self, *, start: int = 0) -> PageIterator[T]:
@@ -325,3 +325,8 @@ class _Records(AsyncIterator[T]):
             for record in self._page:
                 return record
             self._page = iter(await anext(self._pages))
+
+    async def aclose(self) -> None:
+        """Stop fetching pages."""
+        self._page = iter(())
+        await self._pages.aclose()

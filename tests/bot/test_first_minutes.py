@@ -147,3 +147,22 @@ def typed(bot: Bot) -> None:
     @bot.on_offer
     async def offered(offer: Offer, ctx: OfferContext) -> None:
         assert ctx.event.listing is not None
+
+
+async def test_store_that_is_lost_again_and_again_is_logged_once_a_minute(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also that the bot runs again has one line for each loss that has one."""
+    caplog.set_level("INFO", "freight_exchange.bot")
+    sandbox, bot = Sandbox(), new_bot(store)
+    bot.on_new(noted)
+    async with sandbox.running(bot) as trial:
+        published: list[int] = []
+        for _ in range(20):
+            await eventually(lambda: trial.status.state == "running")
+            await store.run(lambda db: db.run("UPDATE replica SET lease_until = 0"))
+            published.append(sandbox.publish())
+            await eventually(lambda: trial.status.handled == len(published))
+    counts = [sum(text in line for line in caplog.messages) for text in ("lost its place", "running: noted")]
+    assert 1 <= counts[0] < 20
+    assert counts[1] == 1 + counts[0]

@@ -77,18 +77,14 @@ class BotOptions:
         )
         _check_duration(self.drain, "drain", allow_zero=True)
         _check_duration(self.settle, "settle", allow_zero=True)
-        _check_duration(self.selection_interval, "selection_interval")
-        if self.selection_interval < MIN_INTERVAL:
-            raise ConfigurationError(
-                f"selection_interval must be at least one second, to spare the service, not {self.selection_interval}"
-            )
-        _check_duration(self.retention, "retention")
-        if self.retention < MIN_RETENTION:
-            raise ConfigurationError(
-                f"retention must be at least {MIN_RETENTION.days} days, for the service lists an update for five, not"
-                f" {self.retention}"
-            )
         _check_duration(self.lease, "lease")
+        for name, least, reason in (
+            ("selection_interval", MIN_INTERVAL, "one second, to spare the service"),
+            ("retention", MIN_RETENTION, f"{MIN_RETENTION.days} days, for the service lists an update for five"),
+        ):
+            _check_duration(value := getattr(self, name), name)
+            if value < least:
+                raise ConfigurationError(f"{name} must be at least {reason}, not {value}")
         if self.port is not None:
             _check_whole(self.port, "port", 0, _MAX_PORT)
         if not isinstance(self.host, str) or not self.host:

@@ -117,7 +117,6 @@ class Delivery:
 
 
 def kind_of(event: BotEvent) -> Kind:
-    """Return the kind of an event in a bot."""
     if not isinstance(event, OfferEvent):
         return event.kind
     kinds: Mapping[str, Kind] = {

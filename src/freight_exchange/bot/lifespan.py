@@ -31,7 +31,6 @@ It yields the resources that handlers share: a mapping of names to resources, or
 
 @asynccontextmanager
 async def no_resources() -> AsyncIterator[Mapping[str, object]]:
-    """Provide no resources."""
     yield {}
 
 
@@ -50,6 +49,7 @@ async def run_with_lifespan(
     """
     drained_at, is_opening, has_worked = math.inf, True, False
     failure: BaseException | None = None
+    failed: list[BaseException] = []
     scope = anyio.CancelScope()
 
     async def limit() -> None:
@@ -69,28 +69,23 @@ async def run_with_lifespan(
                         await work(resources)
                         has_worked = True
                     except BaseException as error:
-                        failure = error
+                        failure, failed = error, split_cancellations(error)[1]
                         raise
                     finally:
                         now = anyio.current_time()
                         scope.deadline = max(min(drained_at, now + drain), now) + _CLOSE_GRACE
             except Exception as error:
                 # It must not replace the error that ended the bot, or the clean end, which decide the exit status.
-                if not has_worked and (failure is None or not _is_new_error(error, failure)):
+                if not (has_worked or failed):
                     raise
-                _logger.exception("error while the lifespan closes")
+                if any(one not in failed for one in flatten(error)):
+                    _logger.exception("error while the lifespan closes")
         tasks.cancel_scope.cancel()
     # A lifespan that catches the error at its `yield` does not undo it.
-    if failure is not None and split_cancellations(failure)[1]:
+    if failure is not None and failed:
         raise failure
     if scope.cancelled_caught and not is_opening:
         raise failure or TimeoutError("the lifespan did not close in time: it is left open")
-
-
-def _is_new_error(error: BaseException, failure: BaseException) -> bool:
-    """Return whether an error of closing is not the failure itself."""
-    known = [id(leaf) for leaf in flatten(failure)]
-    return bool(split_cancellations(failure)[1]) and not all(id(leaf) in known for leaf in flatten(error))
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from traceback import walk_tb
 from typing import TYPE_CHECKING
 
 from freight_exchange.bot.outcomes import RetryLater, describe
@@ -19,7 +20,6 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 
 def log_fields(delivery: Delivery) -> Mapping[str, object]:
-    """Return the fields of log records about a delivery."""
     return {
         "event": delivery.kind,
         "number": delivery.event_id,
@@ -41,17 +41,17 @@ class AttemptLog:
     def write(self, delivery: Delivery, handler: Handler, verdict: Verdict, error: Exception | None) -> None:
         """Log the end of an attempt."""
         level, line = _line(delivery, handler, verdict, error)
-        failure = error if level >= logging.WARNING else None
-        is_new = failure is not None and self._is_new(handler, failure)
-        _logger.log(level, "%s", line, exc_info=failure if is_new else None, extra=log_fields(delivery))
-        if failure is not None and not is_new:
-            _logger.debug("traceback of handler %s", handler.id, exc_info=failure, extra=log_fields(delivery))
-
-    def _is_new(self, handler: Handler, error: Exception) -> bool:
-        key = (handler.id, type(error), _place(error))
+        extra = log_fields(delivery)
+        if error is None or level < logging.WARNING:
+            _logger.log(level, "%s", line, extra=extra)
+            return
+        place = [(frame.f_code.co_filename, number) for frame, number in walk_tb(error.__traceback__)][-1:]
+        key = (handler.id, type(error), *place)
         is_new = key not in self._seen
         self._seen.add(key)
-        return is_new
+        _logger.log(level, "%s", line, exc_info=error if is_new else None, extra=extra)
+        if not is_new:
+            _logger.debug("traceback of handler %s", handler.id, exc_info=error, extra=extra)
 
 
 def _line(delivery: Delivery, handler: Handler, verdict: Verdict, error: Exception | None) -> tuple[int, str]:
@@ -60,6 +60,7 @@ def _line(delivery: Delivery, handler: Handler, verdict: Verdict, error: Excepti
     )
     failed = f"handler {handler.id} failed on {subject} (attempt {delivery.attempts} of {handler.retries + 1})"
     why, again = verdict.error or verdict.ending, f"retrying in {verdict.delay:.0f} s"
+    errors = [] if error is None else [*flatten(error)]
     match verdict.ending:
         case "done":
             return logging.DEBUG, f"handler {handler.id} is done with {subject}"
@@ -72,26 +73,10 @@ def _line(delivery: Delivery, handler: Handler, verdict: Verdict, error: Excepti
             return logging.ERROR, f"{failed}: {why}; its delivery is dead: replay event {delivery.event_id} to retry"
         case "failed":
             return logging.WARNING, f"{failed}: {why}; {again}"
-        case "doubt" if error is not None and not _is_expected_doubt(error):
-            return (
-                logging.WARNING,
-                f"{failed}: {describe(error)}; its offer is in doubt: retrying once that is resolved",
-            )
+        case "doubt" if any(not isinstance(one, OfferInDoubtError | RetryLater) for one in errors):
+            text = f"{failed}: {describe(error)}; its offer is in doubt: retrying once that is resolved"
+            return logging.WARNING, text
         case "doubt":
             return logging.INFO, f"handler {handler.id} waits with {subject}: {why}; retrying once that is resolved"
         case _:
             return logging.INFO, f"handler {handler.id} waits with {subject}: {why}; {again}"
-
-
-def _place(error: BaseException) -> tuple[str, int] | None:
-    traceback = error.__traceback__
-    if traceback is None:
-        return None
-    while traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
-
-
-def _is_expected_doubt(error: Exception) -> bool:
-    """Return whether the handler raised only the doubt itself, or `RetryLater`."""
-    return all(isinstance(leaf, OfferInDoubtError | RetryLater) for leaf in flatten(error))

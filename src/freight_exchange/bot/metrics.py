@@ -99,11 +99,9 @@ class Metrics(Instrumentation):
         return self.unanswered >= _CUT_OFF
 
     def outcomes_of(self, what: str) -> dict[str, int]:
-        """Return the number of outcomes of offers, or of answers, by their words."""
         return {outcome: count for (kind, outcome), count in [*self.outcomes.items()] if kind == what}
 
     def count_ended(self, *endings: str) -> int:
-        """Count the attempts with these endings, of all handlers."""
         return sum(count for (_, ended), count in [*self.deliveries.items()] if ended in endings)
 
     def observe(self, histogram: str, *labels: str | float) -> None:

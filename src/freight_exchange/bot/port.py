@@ -52,7 +52,6 @@ class OperatorPort(ThreadingTCPServer):
         threading.Thread(target=self.serve_forever, name="operator's port", daemon=True).start()
 
     def close(self) -> None:
-        """Close the port."""
         self.shutdown()
         self.server_close()
 

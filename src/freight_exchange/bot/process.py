@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
 import importlib.util
-import itertools
 import logging
 import math
 import os
@@ -16,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -39,12 +37,12 @@ from freight_exchange.errors import (
     ValidationError,
 )
 from freight_exchange.platform.text import CleanFormatter
+from freight_exchange.store.errors import ConflictError
 
 if TYPE_CHECKING:
     from freight_exchange.bot.bot import Bot
     from freight_exchange.bot.metrics import InFlight
     from freight_exchange.bot.supervisor import Supervisor
-from freight_exchange.store.errors import ConflictError
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -67,7 +65,6 @@ STATUSES: Final[tuple[tuple[type[FreightExchangeError], int], ...]] = (
 )
 """Exit statuses, by the first of these types that an error has. The numbers are those of `sysexits.h`: another start
 may help after 75, and does not after 76, 77 and 78."""
-
 
 _REPEAT_WINDOW: Final = 0.1
 """Seconds in which a signal that comes again counts once: `timeout` signals the process, and then its group."""
@@ -144,7 +141,6 @@ class _Program:
         self.ended_by: int | None = None
 
     async def main(self) -> None:
-        """Run the bot until it ends, or a second signal cancels it."""
         self._token = anyio.lowlevel.current_token()
         try:
             with unwrap_errors(), anyio.CancelScope() as self._scope:
@@ -204,8 +200,8 @@ class _Program:
                 signal.signal(number, handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        # Python calls this in the main thread, perhaps while a handler blocks the loop: only the thread of the watchdog
-        # may wait or log.
+        # Python calls this in the main thread, perhaps while a handler blocks the loop: only the watchdog's threads may
+        # wait or log.
         latest = number, time.monotonic()
         if self._last_signal[0] == number and latest[1] - self._last_signal[1] < _REPEAT_WINDOW:
             return
@@ -215,13 +211,10 @@ class _Program:
             self.watchdog.set_deadline(_GRACE, 128 + number)
         else:
             self._limit_end(HUNG_STATUS)
-        self.watchdog.do(self._deliver_signal, len(self._signals), number)
-
-    def _deliver_signal(self, count: int, number: int) -> None:
-        threading.Thread(target=self._tell_loop, args=(count, number), name="signal", daemon=True).start()
+        self.watchdog.do(self._tell_loop, len(self._signals), number)
 
     def _tell_loop(self, count: int, number: int) -> None:
-        """Tell the loop about a signal, in a thread of its own: the loop may be blocked."""
+        """Tell the loop about a signal, from a thread that may wait for it."""
         if count == 1:
             _logger.info("received %s: draining", signal.Signals(number).name)
         else:
@@ -243,23 +236,23 @@ class _Program:
 
 
 class Watchdog:
-    """Thread that ends the process at a deadline. It runs even while the event loop is blocked.
+    """Threads that end the process at a deadline. They run even while the event loop is blocked.
 
-    After the bot has ended it also ends threads that handlers abandoned: Python would wait for them forever.
+    After the bot has ended they also end threads that handlers abandoned: Python would wait for them forever.
     """
 
     def __init__(self, in_flight: InFlight) -> None:
         self._in_flight = in_flight
-        self._numbers = itertools.count()
-        # A `SimpleQueue` is reentrant: a signal handler may put an action.
-        self._actions: SimpleQueue[tuple[float, int, Callable[[], object]]] = SimpleQueue()
+        # A signal handler may put an action, as a `SimpleQueue` is reentrant; it must not start a thread itself.
+        self._actions: SimpleQueue[tuple[float, Callable[[], object]] | None] = SimpleQueue()
+        self._is_dismissed = False
         self._threads_before = _other_threads()
-        self._error_before = _uncaught_error()
+        self._error_before = getattr(sys, "last_value", None)
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
     def do(self, action: Callable[..., object], *args: object, after: float = 0.0) -> None:
-        """Do something in the watchdog's thread, after some seconds."""
-        self._actions.put((time.monotonic() + after, next(self._numbers), partial(action, *args)))
+        """Do something in a thread of its own, after some seconds."""
+        self._actions.put((time.monotonic() + after, partial(action, *args)))
 
     def set_deadline(self, seconds: float, status: int, *, unless: Callable[[], bool] = lambda: False) -> None:
         """End the process after `seconds` with this status, unless `unless()` is true then."""
@@ -267,20 +260,18 @@ class Watchdog:
 
     def dismiss(self, status: int) -> None:
         """Report that the bot has ended, and the exit status of the process."""
+        self._is_dismissed = True
         self.do(self._end_abandoned_threads, status)
-        self.do(sys.exit)
+        self._actions.put(None)
 
     def _run(self) -> None:
-        due: list[tuple[float, int, Callable[[], object]]] = []
-        while True:
-            try:
-                timeout = max(0.0, due[0][0] - time.monotonic()) if due else None
-                heapq.heappush(due, self._actions.get(timeout=timeout))
-            except Empty:
-                heapq.heappop(due)[-1]()
+        for at, action in iter(self._actions.get, None):
+            timer = threading.Timer(max(0.0, at - time.monotonic()), action)
+            timer.daemon = True
+            timer.start()
 
     def _end(self, status: int, unless: Callable[[], bool]) -> None:
-        if not unless():
+        if not (self._is_dismissed or unless()):
             active = str(self._in_flight) or "nothing but the bot itself"
             text = "the bot did not shut down in time: ending its process with status %d; still running: %s"
             _exit(status, text, status, active)
@@ -300,7 +291,8 @@ class Watchdog:
         names = ", ".join(thread.name for thread in abandoned if thread.is_alive())
         if not names:
             return
-        if _uncaught_error() is not self._error_before:
+        if getattr(sys, "last_value", None) is not self._error_before:
+            # An error has ended the program.
             status = status or 1
         text = "the bot has ended, but threads that handlers left have not: its process ends now, with status %d: %s"
         _exit(status, text, status, names)
@@ -309,11 +301,6 @@ class Watchdog:
 def _other_threads() -> list[threading.Thread]:
     """Return the threads that Python waits for at the end of the program."""
     return [one for one in threading.enumerate() if not one.daemon and one is not threading.main_thread()]
-
-
-def _uncaught_error() -> object:
-    """Return the error that ended the program, if one did."""
-    return getattr(sys, "last_value", None)
 
 
 def _exit(status: int, text: str, *args: object) -> None:

@@ -83,7 +83,6 @@ class Routing:
             _logger.info("the new handler %s gets %d %s from before it", handler.id, count, source.name)
 
     async def run(self) -> None:
-        """Route until cancelled."""
         while True:
             wakeup = self._store.waiter("feed")
             if not await self._route():

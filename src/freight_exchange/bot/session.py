@@ -118,7 +118,6 @@ class Session:
 
     @property
     def phase(self) -> Phase:
-        """Present phase."""
         if self._has_ended:
             return "stopped"
         if self.parts.stopping or self._failure is not None:
@@ -161,8 +160,6 @@ class Session:
         self._start_task(tasks, self._work, Worker(parts, self._rows, self.last_scan, self._note))
         self._start_task(tasks, self._keep_counting)
         self._is_running = True
-        if not parts.stopping:
-            _logger.info("running: %s", ", ".join(parts.handlers))
         self._on_ready()
 
     async def _cancel_when_stopping(self, starting: anyio.CancelScope) -> None:

@@ -71,7 +71,7 @@ class Supervisor:
         self._thread = threading.get_ident()
         self._young_since = anyio.current_time()
         self._state: Phase | None = None
-        self._is_reported = self._was_running = False
+        self._is_reported = self._was_running = self._is_lost_logged = False
         self._port: OperatorPort | None = None
         self._snapshot: tuple[BotStatus, float] | None = None
         self.stopping = Stopping()
@@ -83,7 +83,6 @@ class Supervisor:
     async def __call__(
         self, exchange: FreightExchange | None, on_failpoint: failpoints.Failpoints = failpoints.no_failpoints
     ) -> None:
-        """Run until `stop()` or an error."""
         self.is_served = True
         failpoints.active.set(on_failpoint)
         try:
@@ -202,7 +201,7 @@ class Supervisor:
                     away_pause = _AWAY_PAUSE
                 if anyio.current_time() >= next_log:
                     _logger.warning("the bot has lost its place in the store: %s; joining again", error)
-                    next_log = anyio.current_time() + _LOG_INTERVAL
+                    next_log, self._is_lost_logged = anyio.current_time() + _LOG_INTERVAL, True
                 await self._wait(away_pause if not isinstance(error, FencedError) else 0.0, "starting")
                 if isinstance(error, StoreRefusedError):
                     away_pause = min(2 * away_pause, _MAX_REFUSED_PAUSE)
@@ -210,7 +209,10 @@ class Supervisor:
                 return
 
     def _set_ready(self) -> None:
-        self._was_running = True
+        if not self._was_running or self._is_lost_logged:
+            # At most once for each logged loss: a store may fail each second.
+            _logger.info("running: %s", ", ".join(self._handlers))
+        self._was_running, self._is_lost_logged = True, False
         self.status()
         self.ready.set()
 
@@ -244,7 +246,11 @@ class Supervisor:
         options, is_first = self._options, True
         assert options.port is not None
         left = options.drain.total_seconds() + CLOSE_TIMEOUT if options.standby else _STANDBY_PAUSE
-        while True:
+        while self._port is None:
+            if not is_first:
+                await anyio.sleep(_STANDBY_PAUSE)
+                if self.session is not None and self.session.has_joined:
+                    left -= _STANDBY_PAUSE
             try:
                 self._port = OperatorPort(options.host, options.port, self.status, self._expose)
             except ConfigurationError as error:
@@ -256,20 +262,13 @@ class Supervisor:
                     _logger.warning("%s; waiting for the port", error)
             if is_first:
                 task_status.started()
-            if self._port is not None:
-                return
             is_first = False
-            await anyio.sleep(_STANDBY_PAUSE)
-            if self.session is not None and self.session.has_joined:
-                left -= _STANDBY_PAUSE
 
     # Status
 
     def status(self) -> BotStatus:
         """Return the status. Any thread may call it, also while the loop is blocked."""
-        if threading.get_ident() == self._thread and not self.has_ended:
-            self._snapshot = self._read(), time.monotonic()
-        if self._snapshot is None:
+        if self._snapshot is None or (threading.get_ident() == self._thread and not self.has_ended):
             self._snapshot = self._read(), time.monotonic()
         last, at = self._snapshot
         if self.has_ended:
@@ -285,7 +284,10 @@ class Supervisor:
             await anyio.sleep(_SNAPSHOT_PERIOD)
 
     def _read(self) -> BotStatus:
-        session, metrics, state = self.session, self._metrics, self._read_state()
+        session, metrics = self.session, self._metrics
+        state = self._state or ("starting" if session is None else session.phase)
+        if self.has_ended:
+            state = "stopped"
         scans = session is None or session.scans
         ages = self._ages()
         is_young = all(age <= _LIVE_INTERVALS * interval for age, interval in ages)
@@ -314,13 +316,6 @@ class Supervisor:
             scans=scans,
             address=None if self._port is None else self._port.address,
         )
-
-    def _read_state(self) -> Phase:
-        if self.has_ended:
-            return "stopped"
-        if self._state is not None:
-            return self._state
-        return "starting" if self.session is None else self.session.phase
 
     def _ages(self) -> list[tuple[float, float]]:
         """Return the age of each watermark, or the time since the start if that is less, and the feed's interval."""

@@ -12,7 +12,6 @@ import anyio
 
 
 def flatten(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors inside nested exception groups."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from flatten(inner)
@@ -64,7 +63,6 @@ class Background:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def wait(self) -> None:
-        """Wait until the work is over."""
         await self._ended.wait()
 
     def raise_error(self) -> None:

@@ -80,7 +80,6 @@ class OfferWrite:
 
     @property
     def price_text(self) -> str:
-        """The price in words."""
         return f"{self.amount} {self.currency_code or f'in currency {self.currency}'}"
 
     def __str__(self) -> str:
@@ -229,7 +228,6 @@ Write: TypeAlias = OfferWrite | AnswerWrite
 
 
 def load_write(effect: Effect) -> Write:
-    """Return the write of an effect on a request."""
     if effect.kind == "offer":
         return load_offer(effect)
     assert effect.subject is not None
@@ -237,7 +235,6 @@ def load_write(effect: Effect) -> Write:
 
 
 def load_offer(effect: Effect) -> OfferWrite:
-    """Return the offer of an effect."""
     facts, rates = effect.facts, effect.facts["rates"]
     assert effect.subject is not None
     return OfferWrite(

@@ -73,7 +73,7 @@ WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "LOCK": ("", "FOR UPDATE"),
     "SKIP": ("", "FOR UPDATE SKIP LOCKED"),
     "ONCE": ("", "OFFSET 0"),
-    # Of a row that nothing changes: whoever puts a dump back inserts it again. The second changes with the server.
+    # Of a row that nothing changes, but that a restored dump inserts again. `STARTED` changes with the server.
     "STAMP": ("''", "(SELECT tableoid || ' ' || xmin FROM meta WHERE key = 'schema_version')"),
     "STARTED": ("''", "pg_postmaster_start_time()::text"),
     "QUEUE": ("", "WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,"
