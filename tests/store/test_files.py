@@ -293,6 +293,11 @@ class TestCopies:
                 ).fetchall()
             )
             assert number > 9000, "a cursor may be after the last event"
+        with pytest.raises(StoreError, match="has another bot: give"):
+            await move(path, address)
+        async with Store(path) as store:
+            with pytest.raises(StoreError, match="was moved into the database"):
+                await store.join(BINDING)
 
     async def test_a_target_with_another_bot_is_refused_and_the_source_stays_usable(
         self, path: Path, address: str

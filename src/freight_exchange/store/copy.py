@@ -73,26 +73,32 @@ async def move(file: str | os.PathLike[str], database: str) -> dict[str, int]:
         StoreError: The file has no bot, the database is not empty, or the copy differs.
     """
     async with as_store(file) as source, as_store(database) as target:
-        await source.run(_mark, target.place)
+        is_first = await source.run(_mark, target.place)
         try:
             return await anyio.to_thread.run_sync(_move, source.database, target.database)
         except StoreAwayError:
             raise
         except BaseException:
+            if not is_first:
+                # An earlier call may have moved it, and its database may be in use.
+                raise
             with anyio.CancelScope(shield=True), contextlib.suppress(StoreError):
                 await source.run(lambda db: db.run("DELETE FROM meta WHERE key = 'moved'"))
             raise
 
 
-def _mark(db: Database, place: str) -> None:
+def _mark(db: Database, place: str) -> bool:
+    """Mark the file as moved; return `False` if it was marked before."""
     if db.run("SELECT 1 FROM binding").fetchone() is None:
         raise StoreError(f"{db.place} has no bot yet: there is nothing to move")
-    db.run("INSERT INTO meta (key, value) VALUES ('moved', :place) ON CONFLICT DO NOTHING", place=place)
+    sql = "INSERT INTO meta (key, value) VALUES ('moved', :place) ON CONFLICT DO NOTHING"
+    is_first = bool(db.run(sql, place=place).rowcount)
     (marked,) = db.run("SELECT value FROM meta WHERE key = 'moved'").fetchone()
     if marked != place:
         raise StoreError(f"{db.place} was moved into {marked}")
     # The lock of the file proves that no process scans.
     db.run("UPDATE feed SET lease_until = 0")
+    return is_first
 
 
 def _move(source: SQLite | Postgres, target: SQLite | Postgres) -> dict[str, int]:
