@@ -463,6 +463,7 @@ _STORE: Final = (
            ("fleet/test_fleet.py::test_work_of_a_replica_that_ended_is_taken_over",)),
     Mutant("wait-after-a-take-over-too-short", FLEET, {"ORPHAN_AGE": becomes(0.0)},
            ("bot/test_doubts.py", "store/test_machine.py")),
+    Mutant("restored-rows-unnoticed", FLEET, {"fleet/beat": given(stamp="")}, ("store/test_replicas.py",)),
     Mutant("restored-database-trusted", FLEET, {"Joined.must_read": returns(False)}, ("store/test_replicas.py",)),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import anyio
@@ -120,6 +121,22 @@ async def test_a_database_that_was_put_back_is_noticed(address: str, change: str
         with pytest.raises(RestoredError, match="an earlier copy was put back"):
             await one.run(fleet.note_write, one.me, one.writes)
         joined = await one.join(BINDING)
+        assert joined.is_restored
+        assert joined.must_read
+
+
+async def test_a_database_that_was_put_back_is_noticed_by_a_replica_with_no_effect(address: str) -> None:
+    async with Store(address) as one, Store(address) as other:
+        await one.join(BINDING)
+        assert not (await other.join(BINDING)).is_restored
+        # As a dump does; another replica may have begun effects since.
+        await write(one, "CREATE TEMP TABLE dump AS TABLE meta")
+        await write(one, "DELETE FROM meta")
+        await write(one, "INSERT INTO meta SELECT * FROM dump")
+        for call in (fleet.beat, partial(fleet.note_write, mine=0)):
+            with pytest.raises(FencedError):
+                await other.run(call, other.me, stamp=other.stamp[0])
+        joined = await other.join(BINDING)
         assert joined.is_restored
         assert joined.must_read
 
