@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -367,3 +368,31 @@ async def test_request_that_a_middleware_makes_anew_counts_as_the_original() -> 
         with pytest.raises(OutcomeUnknownError):
             await perform(exchange, Kind.WRITE)
     assert len(sandbox.audit_log.offers) == 1
+
+
+@pytest.mark.both_backends
+async def test_errors_of_concurrent_calls_are_not_mixed() -> None:
+    async def refuse(request: httpx.Request) -> httpx.Response:
+        number = json.loads(request.content)["n"]
+        # The later a call, the sooner its reply.
+        await anyio.sleep((100 - number) / 100)
+        return reply(400, {"message": f"no {number}."})
+
+    caught: dict[int, APIStatusError] = {}
+    with scripted(refuse):
+        async with stranger(max_connections=100) as exchange, anyio.create_task_group() as tasks:
+
+            async def call(number: int) -> None:
+                with pytest.raises(APIStatusError) as error:
+                    await exchange.request("POST", f"quote/{number}", body={"n": number}, repeatable=True)
+                caught[number] = error.value
+
+            await exchange.login()
+            for number in range(100):
+                tasks.start_soon(call, number)
+    assert {number: (error.path, error.body) for number, error in caught.items()} == {
+        number: (f"quote/{number}", {"message": f"no {number}."}) for number in range(100)
+    }
+    assert all(f"no {number}." in error.message for number, error in caught.items())
+    assert len({error.call_id for error in caught.values()}) == 100
+    assert all(error.__context__ is None and error.__cause__ is None for error in caught.values())

@@ -23,6 +23,7 @@ from tests.calls.support import (
     URL,
     CallResult,
     Kind,
+    Next,
     arm,
     call_result,
     is_on_asyncio,
@@ -33,7 +34,15 @@ from tests.calls.support import (
     stocked,
 )
 
-from freight_exchange import APIStatusError, DeadlineExceededError, FreightExchange, OutcomeUnknownError, Timeouts
+from freight_exchange import (
+    APIStatusError,
+    DeadlineExceededError,
+    FreightExchange,
+    OutcomeUnknownError,
+    Request,
+    Response,
+    Timeouts,
+)
 from freight_exchange.testing import Sandbox
 
 CLIENTS: dict[str, Callable[..., Any]] = {
@@ -308,3 +317,20 @@ async def test_pool_without_a_free_connection(places: int, expected: type[Except
             await perform(exchange, Kind.READ)
         tasks.cancel_scope.cancel()
     assert not sandbox.audit_log.calls_to("POST", Kind.WRITE.value)
+
+
+@pytest.mark.parametrize("library", CLIENTS)
+async def test_error_of_a_middleware_after_a_write_leaves_its_outcome_unknown(library: str) -> None:
+    async def stumble(request: Request, call_next: Next) -> Response:
+        response = await call_next(request)
+        if request.path == Kind.WRITE.value:
+            raise KeyError("tenant")
+        return response
+
+    sandbox = stocked()
+    async with sending_through(library, sandbox, middleware=[stumble]) as exchange:
+        with pytest.raises(OutcomeUnknownError) as caught:
+            await perform(exchange, Kind.WRITE)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert caught.value.write is not None
+    assert len(sandbox.audit_log.offers) == 1
