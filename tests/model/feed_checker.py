@@ -309,9 +309,8 @@ class _Checker:
         updates = [update for update in span.updates if update + self._history.late <= by]
         if not any_told and self._is_from_before(span, spans):
             return True
-        if all(update <= self._entered - FIVE_DAYS + _ROUNDING for update in updates):
-            return True
-        return all(any(self._is_in(gap, update) for gap in self._gaps) for update in updates)
+        listed = self._entered - FIVE_DAYS + _ROUNDING
+        return all(update <= listed or any(self._is_in(gap, update) for gap in self._gaps) for update in updates)
 
     def _is_from_before(self, span: Span, spans: Sequence[Span]) -> bool:
         """Return whether the feed may have found the state when it was entered, and was not to report it."""
