@@ -155,6 +155,15 @@ RULES: dict[str, Rule] = {
         ["new 3", "new 4", "withdrawn 3"],
         lasts=20 * MINUTE,
     ),
+    "a withdrawal behind one whose look-ups fail": Rule(
+        lambda market: [
+            (5.0, lambda: market.publish_many(2)),
+            (0.0, lambda: market.strike(Fault(name="away", when=_looks_up(4), times=None, mutate=_fail))),
+            (80.0, lambda: market.withdraw(3, 4)),
+        ],
+        ["new 3", "new 4", "withdrawn 3"],
+        lasts=12 * MINUTE,
+    ),
     "a withdrawn request that is listed again": Rule(
         lambda market: [
             (5.0, lambda: market.publish_many(2)),
@@ -226,6 +235,14 @@ def _publish_hidden(market: Market, number: int) -> None:
 
 def _is_page(number: int) -> Callable[[Any], bool]:
     return lambda call: call.path == LISTING and json.loads(call.body or b"{}").get("offset") == number
+
+
+def _looks_up(index: int) -> Callable[[Any], bool]:
+    return lambda call: call.path == LISTING and json.loads(call.body or b"{}").get("index") == index
+
+
+def _fail(reply: Any, now: float, random: object) -> Any:
+    return attrs.evolve(reply, status=503, body=b"")
 
 
 def _refuse(reply: Any, now: float, random: object) -> Any:
