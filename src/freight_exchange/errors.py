@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any, ClassVar, Final, Generic, Protocol, Self, cast
 
 from freight_exchange.base import FreightExchangeError, ValidationError
-from freight_exchange.models import Bid, Listing, RateRequest, Reconciliation, RecordT_co, Route, Write
+from freight_exchange.models import Bid, Listing, Reconciliation, RecordT_co, Route, Write
 
 __all__ = [
     "APIStatusError", "AlreadyApprovedError", "AlreadyOfferedError", "AuthenticationError", "BadRequestError",
@@ -236,7 +236,7 @@ class OutcomeUnknownError(FreightExchangeError, Generic[RecordT_co]):
         exchange: Reconciler | None = None,
         settle: timedelta = DEFAULT_SETTLE,
         *,
-        baseline: Sequence[Bid] | Sequence[Listing] | Sequence[RateRequest] | Sequence[Route] | None = None,
+        baseline: Sequence[Bid] | Sequence[Listing] | Sequence[Route] | None = None,
     ) -> Reconciliation[RecordT_co]:
         """Find out whether the write happened, by reading what the service shows now.
 
@@ -245,9 +245,9 @@ class OutcomeUnknownError(FreightExchangeError, Generic[RecordT_co]):
             settle: Time that the service may take to show a write. Absence is proven only by complete, agreeing
                 readings over this time.
             baseline: Records that were listed before the write was sent, if the caller has them. For an offer: the
-                result of `bids.list(sweep=True)` without a type. For a publication: listings or requests. For a
-                route: routes. Without a baseline, an equal record of any age counts as the write. For an offer, any
-                other own bid on the request leaves a doubt, because it may be the same one with a rounded amount.
+                result of `bids.list(sweep=True)` without a type. For a publication: listings. For a route:
+                routes. Without a baseline, an equal record of any age counts as the write. For an offer, any other own
+                bid on the request leaves a doubt, because it may be the same one with a rounded amount.
 
         Returns:
             `Applied(record)`, `NotApplied()`, `Conflict(record)` or `StillUnknown(candidates)`.
