@@ -28,7 +28,6 @@ __all__ = ["Page", "PageIterator", "Paginator"]
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-DEFAULT_PAGE_SIZE: Final = 100
 _WINDOWS: Final = 8
 """Windows of pages that are fetched together: a page is decoded while the service works on the next ones."""
 

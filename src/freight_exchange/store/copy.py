@@ -79,11 +79,10 @@ async def move(file: str | os.PathLike[str], database: str) -> dict[str, int]:
         except StoreAwayError:
             raise
         except BaseException:
-            if not is_first:
-                # An earlier call may have moved it, and its database may be in use.
-                raise
-            with anyio.CancelScope(shield=True), contextlib.suppress(StoreError):
-                await source.run(lambda db: db.run("DELETE FROM meta WHERE key = 'moved'"))
+            # An earlier call may have moved it, and its database may be in use.
+            if is_first:
+                with anyio.CancelScope(shield=True), contextlib.suppress(StoreError):
+                    await source.run(lambda db: db.run("DELETE FROM meta WHERE key = 'moved'"))
             raise
 
 
