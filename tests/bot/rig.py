@@ -34,7 +34,7 @@ UNPROCESSED = "reset_after_send"
 """Fault: the offer is not accepted, and the client cannot know that."""
 
 
-def new_bot(store: Store | None, **options: Any) -> Bot:
+def new_bot(store: Store | str | None, **options: Any) -> Bot:
     """Make a bot with a backfill, short intervals and a short settle time."""
     defaults: dict[str, Any] = {"start": "backfill", "interval": timedelta(seconds=INTERVAL), "settle": SETTLE}
     return Bot(store=store, **{**defaults, **options})

@@ -12,9 +12,10 @@ from typing import Any
 import anyio
 import psycopg
 import pytest
+from tests.bot.rig import amounts_on, new_bot
 from tests.support.postgres import PostgresServer, find_programs, running_server
 
-from freight_exchange import Bot, RetryLater, StoreError
+from freight_exchange import Bot, StoreError
 from freight_exchange.bot.admin import BotFile
 from freight_exchange.testing import Sandbox
 
@@ -146,46 +147,47 @@ def _tables(database: str) -> list[str]:
 @pytest.mark.parametrize("moment", ["before", "between", "after"])
 async def test_database_put_back_under_its_replicas_makes_no_second_offer(database: str, moment: str) -> None:
     """Those that are left have begun no effect, so they miss none of their own."""
-    sandbox, working = Sandbox(), set[int]({0})
+    sandbox, held, released = Sandbox(), set[int](), anyio.Event()
 
-    def requoting(number: int) -> Bot:
-        bot = Bot(store=database, start="backfill", interval=SECOND, settle=SECOND, lease=LEASE)
+    def requoting(*, waits: bool) -> Bot:
+        bot = new_bot(database, interval=SECOND, settle=SECOND, lease=LEASE, concurrency=1 if waits else 8)
 
         @bot.on_new(id="quote")
         @bot.on_updated(id="requote")
         async def quote(request: Any, ctx: Any) -> None:
-            if number not in working:
-                raise RetryLater(SECOND)
+            if waits:
+                held.add(request.index)
+                await released.wait()
             await ctx.offer(amount=100 * request.quantity, currency="USD")
 
         return bot
 
-    def amounts(index: int) -> list[int]:
-        return [int(record.offer.amount) for record in sandbox.audit_log.offers_on(index)]
-
     async with AsyncExitStack() as stack:
-        bots = [requoting(number) for number in range(3)]
-        for bot in bots:
-            await stack.enter_async_context(sandbox.running(bot))
-        await until(lambda: all(bot.status().state == "running" for bot in bots))
+        for _ in range(2):
+            await stack.enter_async_context(sandbox.running(requoting(waits=True)))
+        busy = {sandbox.publish(), sandbox.publish()}
+        await until(lambda: held == busy)
+        worker = requoting(waits=False)
+        await stack.enter_async_context(sandbox.running(worker))
+        await until(lambda: worker.status().state == "running")
         _dump(database, "before")
         requests = [sandbox.publish() for _ in range(10)]
-        await until(lambda: all(amounts(index) == [1000] for index in requests))
+        await until(lambda: all(amounts_on(sandbox, index) == ["1000"] for index in requests))
         await anyio.sleep(1)
         _dump(database, "between")
         for index in requests:
             sandbox.update(index, quantity=20)
-        await until(lambda: all(amounts(index) == [1000, 2000] for index in requests))
+        await until(lambda: all(amounts_on(sandbox, index) == ["1000", "2000"] for index in requests))
         await anyio.sleep(1)
         _dump(database, "after")
-        bots[0].stop()
-        await until(lambda: bots[0].status().state == "stopped")
+        worker.stop()
+        await until(lambda: worker.status().state == "stopped")
         _restore(database, moment)
-        working |= {1, 2}
-        new = sandbox.publish()
-        await until(lambda: amounts(new), 90)
+        released.set()
+        requests += [*busy, sandbox.publish()]
+        await until(lambda: all(amounts_on(sandbox, index) for index in requests), 90)
         await anyio.sleep(3)
-        assert {index: amounts(index) for index in requests} == {index: [1000, 2000] for index in requests}
+        assert [amounts_on(sandbox, index) for index in requests] == [["1000", "2000"]] * 10 + [["1000"]] * 3
 
 
 async def test_lost_connections_cost_no_reading_of_the_bids(database: str, caplog: pytest.LogCaptureFixture) -> None:
