@@ -50,9 +50,7 @@ def decide(
     events: list[NewEvent] = []
     for one in sightings:
         before = known.get(one.key)
-        kind: Kind | None = "changed" if before is not None and before.digest != one.digest else None
-        if before is None or (before.version == 0 and tells_baseline):
-            kind = unseen
+        kind = unseen if before is None or (before.version == 0 and tells_baseline) else _kind(before, one)
         # What earlier scans lacked is younger than the watermark. A look-up confirms what follows from this.
         is_news = unseen == "new" and (before is None or before.digest != one.digest)
         updated = max(since, recent if is_news else NEVER, NEVER if before is None else before.updated_after)
@@ -77,6 +75,10 @@ def decide(
             events.append(new_event(key, index, told))
             changed.append(Item(key, index, b"?", None, 1, at, at, NEVER))
     return changed, seen, events
+
+
+def _kind(before: Item, now: Sighting) -> Kind | None:
+    return "changed" if before.digest != now.digest else None
 
 
 def decide_gone(
