@@ -101,6 +101,7 @@ class _Replica:
             if now >= self._starts_at:
                 self._may_wake = None
                 self._starts_at = self._wakes_at = 0.0
+                self.flow()
                 self._pid = await forks.start(self._order)
         elif state == "T":
             self._wakes_at = self._wakes_at or now + self._frozen_for(now)
@@ -115,7 +116,9 @@ class _Replica:
         elif self._aim_ends <= now:
             # It did not come to that point.
             self._aim.unlink(missing_ok=True)
-            self._may_wake = None
+            if self._may_wake is not None:
+                self._may_wake = None
+                self.flow()
         if self._may_wake is None and self.critical_until == float("inf"):
             self.critical_until = 0.0
 
