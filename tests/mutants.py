@@ -311,8 +311,8 @@ _WATCH: Final = (
            (f"{_RULE}[asyncio-an update that is shown within the allowance]",)),
     Mutant("window-not-checked-after-the-scan", MISSED, {"State.reaches": returns(True)},
            (f"{_REQUESTS}::test_scan_whose_window_slid_past_the_watermark_is_repeated_wider",)),
-    Mutant("watermark-at-the-end-of-a-scan", MISSED, {"Poller._after": lambda after: lambda self, scan, *, moved:
-           (setattr(scan, "began", self._clock.read()), after(self, scan, moved=moved))[1]},  # type: ignore[func-returns-value]
+    Mutant("watermark-at-the-end-of-a-scan", MISSED, {"Poller._moved": lambda moved: lambda self, scan:
+           (setattr(scan, "began", self._clock.read()), moved(self, scan))[1]},  # type: ignore[func-returns-value]
            (f"{_READING}::test_watermark_is_when_the_first_page_was_requested",)),
     Mutant("wall-clock-alone-gives-the-age", MISSED,
            {"max_elapsed": lambda _: lambda earlier, later: max(0.0, later.wall - earlier.wall)},
@@ -329,13 +329,14 @@ _WATCH: Final = (
     Mutant("no-deep-scans", MISSED, {"Poller._plan_deep": returns(None)},
            (f"{_RULE}[asyncio-an update that is shown later than the allowance, within five minutes]",)),
     Mutant("no-deep-scan-at-a-start", MISSED,
-           {"Poller.__init__": after(lambda self, *_: setattr(self, "_is_swept", True))},
+           {"Poller.__init__": after(lambda self, *_: self._done.update({"five days": 1e12}))},
            (f"{_REQUESTS}::test_restart_looks_five_days_back",)),
-    Mutant("unreadable-request-untold", MISSED, {"decide/decide": given(unreadable=())},
+    Mutant("unreadable-request-untold", MISSED, {"Poller._compare": given(unreadable={})},
            (f"{_RULE}[asyncio-a row that cannot be read, once, and the others]",)),
     Mutant("gap-untold", MISSED, {"State.gap": returns(None)},
            (f"{_REQUESTS}::test_gap_after_six_days_down_is_told_once_with_its_bounds",)),
-    Mutant("update-untold", MISSED, {"decide/_kind": yields(lambda kind: None if kind == "changed" else kind)},
+    Mutant("update-untold", MISSED, {"Requests.event": lambda event: lambda self, db, kind, *facts, **more:
+           None if kind == "changed" else event(self, db, kind, *facts, **more)},
            (f"{_RULE}[asyncio-a change and its reversal]",)),
     Mutant("old-request-forgotten", TWICE, {"feeds/prune": after(
         lambda db, feed, **_: db.run("DELETE FROM item WHERE record IS NULL AND feed = :feed", feed=feed)
@@ -352,7 +353,7 @@ _WATCH: Final = (
            (f"{_RULE}[asyncio-no withdrawals for an hour where much is missing]",)),
     Mutant("filter-of-bids-trusted", RECORDS, {"SelectedBids.sightings": lambda sightings: lambda self, record:
            sightings(self, attrs.evolve(record, status="Selected"))}, ("watch/test_selected.py",)),
-    Mutant("event-lost-by-a-reader-that-leaves", MISSED, {"EventStream._requeue": returns(None)},
+    Mutant("event-lost-by-a-reader-that-leaves", MISSED, {"EventStream.__aiter__": lambda _: lambda self: self},
            (f"{_READING}::test_new_loop_receives_the_unacknowledged_event_again",)),
     Mutant("feeds-in-step", STORM, {"pace/_JITTER": becomes(0.0),
            "Pace.begin": after(lambda self, now: setattr(self, "due", now))},

@@ -2,7 +2,8 @@
 
 1. `step` waits until a narrow scan, or a page of a deep one, is due. A narrow scan looks back to the watermark, and
    moves it. Deep scans look further back now and then, in one pass, and are overtaken by narrow ones.
-2. Each page is one transaction: `decide` compares it with the known items, and makes events.
+2. Each page is one transaction. An item is compared with its last state only: a change that is undone later makes two
+   events.
 3. The end of a scan shows which items are missing. Those that a look-up denies are gone.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random, getrandbits
 from typing import TYPE_CHECKING, Any, Final
@@ -31,8 +32,9 @@ from freight_exchange.errors import (
     is_transient,
     retry_delay,
 )
-from freight_exchange.feed.decide import NEVER, decide, decide_gone, key_of_unreadable, new_event
+from freight_exchange.feed.events import StoredEvent, Unreadable, dump_event
 from freight_exchange.feed.pace import Pace, Reports
+from freight_exchange.feed.sources import hash_of
 from freight_exchange.feed.state import (
     LARGEST,
     MOST_PASSES,
@@ -49,13 +51,13 @@ from freight_exchange.hooks import Scan as ScanRecord
 from freight_exchange.hooks import ScanInfo, ScanProgress
 from freight_exchange.paging import keys_of
 from freight_exchange.store import feeds, fleet
-from freight_exchange.store.feeds import Item
+from freight_exchange.store.feeds import Item, NewEvent
 
 if TYPE_CHECKING:
     from freight_exchange.errors import DecodeError
+    from freight_exchange.feed.feed import Phase
     from freight_exchange.feed.options import WatchOptions
-    from freight_exchange.feed.sources import Kind, Sighting, Source
-    from freight_exchange.feed.status import Phase
+    from freight_exchange.feed.sources import Between, Kind, Sighting, Source
     from freight_exchange.instruments import Hooks
     from freight_exchange.platform.clock import Clock, Reading
     from freight_exchange.store import Store
@@ -73,6 +75,8 @@ _FEW: Final = 2
 _MOST_ATTEMPTS: Final = 12
 _TAKE_OVER: Final = 1.0
 _BETWEEN_LINES: Final = 15.0
+_NEVER: Final = -1e18
+"""`updated_after` of an item whose absence proves nothing until it is listed again."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -92,7 +96,6 @@ class Scan:
 
     Attributes:
         is_deep: Whether it looks further back than to the watermark, and does not move it.
-        unseen, tells_baseline: As in `decide`.
         began: When it requested its first page.
         seen: The items that it has listed, each with its request.
         uncertain: Requests with a part that cannot be read.
@@ -108,8 +111,6 @@ class Scan:
     is_deep: bool
     started: float
     began: Reading
-    unseen: Kind | None = "new"
-    tells_baseline: bool = False
     seen: dict[str, int] = attrs.field(factory=dict)
     uncertain: set[int | None] = attrs.field(factory=set)
     missing: Sequence[Item] = ()
@@ -155,10 +156,11 @@ class Poller:
         self._deep: Scan | None = None
         self._duration = SCAN_TIME
         self._largest = LARGEST
-        self._is_swept = self._is_long = self._is_cut = False
+        self._is_long = self._is_cut = False
+        self._done: dict[str, float] = {}
         self._missing_since: dict[str, float] = {}
         self._look_up_after: dict[int | None, float] = {}
-        self._pruned = self._logged = -math.inf
+        self._logged = -math.inf
 
     # Life
 
@@ -293,13 +295,10 @@ class Poller:
         """Plan the scan that covers all updates since the watermark."""
         state, read, start = self.state, self._clock.read(), self._options.start
         tier, window = NARROW, state.window(read, self._allowance, self._duration)
-        unseen: Kind | None = "new"
-        tells_baseline = False
         if state.stage == "new":
-            tier, window, unseen = self._source.ladder[0], WIDEST, "first" if start == "backfill" else None
+            tier, window = self._source.ladder[0], WIDEST
         elif state.stage == "listed" and isinstance(start, timedelta):
-            since = start.total_seconds() + state.age(read) + self._duration
-            window, unseen, tells_baseline = math.ceil(min(WIDEST, max(1.0, since))), "first", True
+            window = math.ceil(min(WIDEST, max(1.0, start.total_seconds() + state.age(read) + self._duration)))
         elif self._source.windowed and window > _RECENT:
             tier = next((one for one in reversed(self._source.ladder) if one.window >= window), self._source.ladder[0])
             window = max(window, tier.window)
@@ -307,18 +306,16 @@ class Poller:
             walk: Walk = Snapshot(self._source.safe, self._largest, is_long=self._is_long)
         else:
             walk = self._passes(tier, is_deep=False)
-        return Scan(
-            tier=tier, window=window, walk=walk, is_deep=False, started=now, began=read, unseen=unseen,
-            tells_baseline=tells_baseline,
-        )  # fmt: skip
+        return Scan(tier=tier, window=window, walk=walk, is_deep=False, started=now, began=read)
 
     def _plan_deep(self, now: float) -> Scan | None:
-        """Plan a deep scan if one is due: one pass, since what it skips the next one finds."""
+        """Plan the deepest scan that is due, if any: one pass, since what it skips the next one finds."""
         read = self._clock.read()
         if not self.state.is_primed or self.state.window(read, self._allowance, self._duration) > _RECENT:
             return None
-        tier = self.state.due(self._source.ladder, read, is_swept=self._is_swept)
-        if tier is None:
+        time = self.state.at(read)
+        due = (one for one in self._source.ladder if time - self._done.get(one.name, -math.inf) >= one.every)
+        if (tier := next(due, None)) is None:
             return None
         if tier is not self._source.ladder[-1]:
             self._largest = LARGEST
@@ -380,56 +377,40 @@ class Poller:
         self.pace.record_reply(is_deep=scan.is_deep)
         if not scan.is_deep:
             self.window, self.pages = scan.window, scan.pages
-        sightings = {
-            one.key: one for record in self._source.merged(page.records) for one in self._source.sightings(record)
-        }
-        await self._commit(scan, sightings, self._source.unreadable(page), sent, self._clock.read())
+        source = self._source
+        sightings = {one.key: one for record in source.merged(page.records) for one in source.sightings(record)}
+        unreadable = {f"unreadable:{hash_of(error.raw)}": error for error in source.unreadable(page)}
+        scan.seen |= {key: one.subject for key, one in sightings.items()}
+        scan.uncertain |= {wire.index_of_raw(error.raw) for error in unreadable.values()}
+        for key in sightings:
+            self._missing_since.pop(key, None)
+        await self._commit(scan, sightings, unreadable, sent, self._clock.read())
 
     async def _commit(
         self,
         scan: Scan,
-        sightings: dict[str, Sighting],
-        unreadable: Sequence[DecodeError],
+        sightings: Mapping[str, Sighting],
+        unreadable: Mapping[str, DecodeError],
         sent: Reading,
         received: Reading,
     ) -> None:
         """Write a page: its items, its events and, with the last page, the watermark."""
-        before, source = self.state, self._source
-        at = before.at(sent)
-        scan.seen |= {key: one.subject for key, one in sightings.items()}
-        scan.uncertain |= {wire.index_of_raw(error.raw) for error in unreadable}
-        for key in sightings:
-            self._missing_since.pop(key, None)
-        keys = [*sightings, *map(key_of_unreadable, unreadable)]
+        before, is_windowed = self.state, self._source.windowed
+        # One pass may skip a row that moves, which the next one finds.
+        between = before.between(received, self._allowance or self.pace.interval)
 
         def write(db: Database) -> tuple[State, int, Sequence[Item], bool]:
             state, moved = before, False
             missing: Sequence[Item] = ()
-            known = feeds.items(db, self._feed, keys) if keys else {}
-            changed, seen, events = decide(
-                db,
-                source,
-                sightings.values(),
-                unreadable,
-                known,
-                at=at,
-                since=at - scan.window if source.windowed else at,
-                recent=before.time - self._allowance,
-                # One pass may skip a row that moves, which the next one finds.
-                between=before.between(received, self._allowance or self.pace.interval),
-                unseen=scan.unseen,
-                tells_baseline=scan.tells_baseline,
-            )
-            feeds.put_items(db, self._feed, changed)
-            feeds.touch_items(db, self._feed, [one for one in seen if source.windowed or _is_stale(known[one.key], at)])
+            events = self._compare(db, scan, sightings, unreadable, before.at(sent), between)
             if scan.is_complete:
-                if state.is_primed and source.tells_absence:
+                if before.is_primed and self._source.tells_absence:
                     missing = self._missing(db, scan, before.at(received))
-                moved = not scan.is_deep and (not state.is_primed or self._reaches(scan, received))
-                gap = state.gap(received, self._allowance) if moved and source.windowed else None
-                if gap is not None:
-                    events.append(new_event(f"gap:{state.time}", None, gap))
-                state = self._after(scan, moved=moved)
+                moved = not scan.is_deep and (not before.is_primed or self._reaches(scan, received))
+            if moved:
+                if is_windowed and (gap := before.gap(received, self._allowance)) is not None:
+                    events.append(_new_event(f"gap:{before.time}", None, gap))
+                state = self._moved(scan)
                 feeds.put_state(db, self._feed, state.dump())
             return state, feeds.add_events(db, self._feed, events), missing, moved
 
@@ -443,24 +424,66 @@ class Poller:
             scan.events += added
             self.open_events += added
 
-    def _after(self, scan: Scan, *, moved: bool) -> State:
-        state, time = self.state, self.state.at(scan.began)
-        done = {
-            one.name: time
-            for one in self._source.ladder
-            if one.name == scan.tier.name
-            or (self._source.windowed and one.window <= scan.window and scan.tier is not NARROW)
-        }
-        state = attrs.evolve(state, done={**state.done, **done})
-        if not moved:
-            return state
-        is_listed = state.stage == "new" and isinstance(self._options.start, timedelta)
-        return attrs.evolve(state, time=time, reading=scan.began, stage="listed" if is_listed else "primed")
+    def _compare(
+        self,
+        db: Database,
+        scan: Scan,
+        sightings: Mapping[str, Sighting],
+        unreadable: Mapping[str, DecodeError],
+        at: float,
+        between: Between,
+    ) -> list[NewEvent]:
+        """Write the items of a page that was requested at a time on the feed's clock, and return its events."""
+        state, source = self.state, self._source
+        tells_baseline = state.stage == "listed"
+        tells_first = tells_baseline or self._options.start == "backfill"
+        unseen: Kind | None = "new" if state.is_primed else "first" if tells_first else None
+        known = feeds.items(db, self._feed, [*sightings, *unreadable])
+        changed: list[Item] = []
+        seen: list[Item] = []
+        events: list[NewEvent] = []
+        for key, one in sightings.items():
+            before = known.get(key, Item(key, one.subject, b"?", None, 0, at, at, _NEVER))
+            is_changed = before.digest != one.digest
+            kind: Kind | None = "changed" if is_changed else None
+            if key not in known or (before.version == 0 and tells_baseline):
+                kind = unseen
+            # What earlier scans lacked is younger than the watermark. A look-up confirms what follows from this.
+            recent = state.time - self._allowance if state.is_primed and is_changed else _NEVER
+            updated = max(at - scan.window if source.windowed else at, recent, before.updated_after)
+            if kind is None and not is_changed and before.record is not None:
+                if source.windowed or before.last_seen < at - _HOUR or before.updated_after == _NEVER:
+                    seen.append(before._replace(last_seen=at, updated_after=updated))
+                continue
+            record, version = one.dump(), before.version
+            previous = before.record if kind == "changed" else None
+            event = kind and source.event(db, kind, record, previous, between, returned=not before.digest)
+            if event is not None:
+                version += 1
+                events.append(_new_event(f"{key}:{version}", one.subject, event))
+            changed.append(Item(key, one.subject, one.digest, record, version, before.first_seen, at, updated))
+        for key, error in unreadable.items():
+            if key not in known:
+                index = wire.index_of_raw(error.raw)
+                told = Unreadable(index=index, raw=error.raw, error=str(error), observed=between[1])
+                events.append(_new_event(key, index, told))
+                changed.append(Item(key, index, b"?", None, 1, at, at, _NEVER))
+        feeds.put_items(db, self._feed, changed)
+        feeds.touch_items(db, self._feed, seen)
+        return events
+
+    def _moved(self, scan: Scan) -> State:
+        """Return the state after a scan that moves the watermark to its start."""
+        is_listed = self.state.stage == "new" and isinstance(self._options.start, timedelta)
+        return State(time=self.state.at(scan.began), reading=scan.began, stage="listed" if is_listed else "primed")
 
     # Outcomes
 
     async def _end(self, scan: Scan) -> None:
-        self._is_swept = self._is_swept or scan.tier is self._source.ladder[0]
+        ladder = self._source.ladder
+        if scan.tier in ladder:
+            time = self.state.at(scan.began)
+            self._done |= {one.name: time for one in ladder[ladder.index(scan.tier) :]}
         self._drop(scan)
         if not scan.is_deep:
             now = anyio.current_time()
@@ -478,7 +501,10 @@ class Poller:
         await self._report_end(scan, is_complete=scan.is_deep or scan.moved)
         if scan.missing:
             await self._look_up(scan)
-        await self._prune()
+        if scan.tier is not NARROW:
+            # In parts, so that no reader waits long.
+            now, retention = self.state.at(self._clock.read()), self._options.retention.total_seconds()
+            await self.hold(lambda db: feeds.prune(db, self._feed, items_before=now - retention, retention=retention))
 
     def _drop(self, scan: Scan) -> None:
         if scan.is_deep:
@@ -525,16 +551,6 @@ class Poller:
         ends: dict[str, Any] = {"pages": scan.pages, "requests": count, "elapsed": now - scan.started}
         await self._client.hooks.emit(ScanProgress(**self._facts(scan), **ends, first=not self.state.is_primed))
 
-    async def _prune(self) -> None:
-        now, retention = self.state.at(self._clock.read()), self._options.retention.total_seconds()
-        if now - self._pruned < _HOUR:
-            return
-        is_more_due = await self.hold(
-            lambda db: feeds.prune(db, self._feed, items_before=now - retention, retention=retention)
-        )
-        # Pruning runs in parts, one after each scan, so that no reader waits long.
-        self._pruned = -math.inf if is_more_due else now
-
     # Absence
 
     def _missing(self, db: Database, scan: Scan, now: float) -> list[Item]:
@@ -543,7 +559,7 @@ class Poller:
         A listing that lacks much proves nothing for an hour: it may be a failed query, a cache or a stale replica. So
         does an empty narrow scan.
         """
-        since = now - scan.window + 1 if self._source.windowed else NEVER
+        since = now - scan.window + 1 if self._source.windowed else _NEVER
         live = feeds.live_items(db, self._feed, since)
         rows = [row for row in live if row.key not in scan.seen and row.subject not in scan.uncertain]
         is_much = len(rows) > _FEW and 2 * len(rows) > len(scan.seen)
@@ -597,27 +613,35 @@ class Poller:
 
         A scan that lacked what a look-up shows has dated its update wrongly, by an earlier scan that missed it.
         """
-        read = self._clock.read()
-        at = self.state.at(read)
-        latest = datetime.fromtimestamp(read.wall, UTC)
+        read, source = self._clock.read(), self._source
+        at, latest = self.state.at(read), datetime.fromtimestamp(read.wall, UTC)
         last_seen = {row.key: row.last_seen for row in rows}
 
         def write(db: Database) -> int:
             known = feeds.items_of(db, self._feed, subject)
-            current = [item for item in known if item.digest and item.last_seen == last_seen.get(item.key)]
-            found = [item for item in current if present is None or item.key in present]
-            feeds.touch_items(db, self._feed, [item._replace(updated_after=NEVER) for item in found])
-            items = [item for item in current if item not in found]
-            last = max((item.last_seen for item in items), default=at)
-            between = latest - timedelta(seconds=at - last + self._allowance), latest
-            changed, events = decide_gone(db, self._source, items, self._source.expected(known), at, between)
-            feeds.put_items(db, self._feed, changed)
+            expected = source.expected(known)
+            found: list[Item] = []
+            gone: list[Item] = []
+            events: list[NewEvent] = []
+            for item in known:
+                if not item.digest or item.last_seen != last_seen.get(item.key):
+                    continue
+                exists = present is None or item.key in present
+                if exists or item.record is None or item.key not in expected:
+                    found.append(item._replace(updated_after=_NEVER))
+                    continue
+                between = latest - timedelta(seconds=at - item.last_seen + self._allowance), latest
+                event = source.event(db, "gone", item.record, item.record, between, returned=False)
+                assert event is not None
+                gone.append(item._replace(digest=b"", version=item.version + 1, last_seen=at))
+                events.append(_new_event(f"{item.key}:{item.version + 1}", subject, event))
+            feeds.touch_items(db, self._feed, found)
+            feeds.put_items(db, self._feed, gone)
             return feeds.add_events(db, self._feed, events)
 
         with anyio.CancelScope(shield=True):
             self.open_events += await self.hold(write)
 
 
-def _is_stale(item: Item, now: float) -> bool:
-    """Return whether an item without a change has to be written, since it was last seen long ago, or was missed."""
-    return item.last_seen < now - _HOUR or item.updated_after == NEVER
+def _new_event(key: str, subject: int | None, event: StoredEvent) -> NewEvent:
+    return NewEvent(key, subject, event.kind, dump_event(event))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, Literal
@@ -66,13 +66,11 @@ class State:
         reading: The same time by all other clocks.
         stage: `new`; `listed` once the first scan has read all that was there; `primed` once all that `start` asks for
             is told.
-        done: When a scan of each tier last ended, by the tier's name.
     """
 
     time: float
     reading: Reading
     stage: Literal["new", "listed", "primed"] = "new"
-    done: Mapping[str, float] = attrs.field(factory=dict)
 
     def dump(self) -> str:
         return json.dumps(attrs.asdict(self, recurse=True), separators=(",", ":"))
@@ -111,15 +109,6 @@ class State:
     def reaches(self, window: int, now: Reading, allowance: float) -> bool:
         """Return whether a window that ends now still covers the watermark. It slides while pages are read."""
         return window >= WIDEST or self.age(now) + allowance <= window
-
-    def due(self, ladder: Sequence[Tier], now: Reading, *, is_swept: bool) -> Tier | None:
-        """Return the deepest tier that is due; the first of the ladder is due at each start."""
-        time = self.at(now)
-        for tier in ladder:
-            last = self.done.get(tier.name)
-            if last is None or time - last >= tier.every or (tier is ladder[0] and not is_swept):
-                return tier
-        return None
 
     def between(self, now: Reading, allowance: float) -> tuple[datetime | None, datetime]:
         """Return the earliest and latest time of what a scan finds now, in UTC."""
