@@ -351,8 +351,8 @@ _WATCH: Final = (
            ("watch/test_offers.py::test_rule[asyncio-no offer as gone while look-ups show no offers]",)),
     Mutant("partial-listing-withdraws", RECORDS, {"_FEW": becomes(10**9)},
            (f"{_RULE}[asyncio-no withdrawals for an hour where much is missing]",)),
-    Mutant("filter-of-bids-trusted", RECORDS, {"SelectedBids.sightings": lambda sightings: lambda self, record:
-           sightings(self, attrs.evolve(record, status="Selected"))}, ("watch/test_selected.py",)),
+    Mutant("filter-of-bids-trusted", RECORDS, {"SelectedBids.sightings": lambda sightings: lambda self, record, **place:
+           sightings(self, attrs.evolve(record, status="Selected"), **place)}, ("watch/test_selected.py",)),
     Mutant("event-lost-by-a-reader-that-leaves", MISSED, {"EventStream.__aiter__": lambda _: lambda self: self},
            (f"{_READING}::test_new_loop_receives_the_unacknowledged_event_again",)),
     Mutant("feeds-in-step", STORM, {"pace/_JITTER": becomes(0.0),
@@ -398,8 +398,8 @@ _BOT: Final = (
     Mutant("two-deliveries-of-a-request-at-once", TWICE, {"work/_CLAIM": swapped("earlier.event < one.event", "1 = 0")},
            ("bot/test_deliveries.py::test_events_of_request_come_in_order",)),
     Mutant("selection-told-again", TWICE,
-           {"SelectedBids.sightings": lambda sightings: lambda self, record: [
-               attrs.evolve(one, key=f"{one.key}:{time.monotonic_ns()}") for one in sightings(self, record)
+           {"SelectedBids.sightings": lambda sightings: lambda self, record, **place: [
+               attrs.evolve(one, key=f"{one.key}:{time.monotonic_ns()}") for one in sightings(self, record, **place)
            ]}, ("bot/test_selections.py",)),
     Mutant("changed-offer-approved", TWICE, {"AnswerWrite.is_shown": lambda is_shown: lambda self, listing, known:
            is_shown(attrs.evolve(self, seen=None), listing, known)},

@@ -123,7 +123,7 @@ class Scan:
 
     @property
     def is_complete(self) -> bool:
-        return self.walk.ended and not self.walk.ignores_offset
+        return self.walk.ended and not self.walk.up.ignores_offset
 
 
 class Poller:
@@ -152,8 +152,7 @@ class Poller:
         self.window = self.pages = self.open_events = self.subjects = self.items = 0
         self._last_success: datetime | None = None
         self._epoch = 0
-        self._narrow: Scan | None = None
-        self._deep: Scan | None = None
+        self._running: dict[bool, Scan] = {}
         self._duration = SCAN_TIME
         self._largest = LARGEST
         self._is_long = self._is_cut = False
@@ -194,7 +193,7 @@ class Poller:
             FreightExchangeError: The service does not exist or refuses, so waiting does not help.
         """
         self._epoch = epoch
-        self._narrow = self._deep = None
+        self._running.clear()
         text, self.open_events = await self._store.run(
             lambda db: (feeds.load_state(db, self._feed), feeds.count_open(db, self._feed))
         )
@@ -271,19 +270,21 @@ class Poller:
     async def _next(self) -> Scan:
         while True:
             now = anyio.current_time()
-            scan = self._narrow if self._narrow is not None and self._narrow.pages else None
+            scan, deep = self._running.get(False), self._running.get(True) or self._plan_deep(now)
+            if scan is not None and not scan.pages:
+                scan = None
             # What `start` asks for is read at once after the first scan.
             is_urgent = scan is not None or self.state.stage == "listed"
             narrow_due = max(now if is_urgent else self.pace.due, self.pace.quiet_until)
-            self._deep = self._deep or self._plan_deep(now)
-            deep_due = math.inf if self._deep is None else max(self.pace.deep_due, self.pace.quiet_until)
+            deep_due = math.inf if deep is None else max(self.pace.deep_due, self.pace.quiet_until)
             if narrow_due <= now:
                 if scan is None or not self._reaches(scan, self._clock.read()):
                     self.pace.take_turn(now)
-                    scan = self._narrow = self._plan(now)
+                    scan = self._running[False] = self._plan(now)
                 return scan
-            if self._deep is not None and deep_due <= now:
-                return self._deep
+            if deep is not None and deep_due <= now:
+                self._running[True] = deep
+                return deep
             # Some timers fire a little early.
             await anyio.sleep(max(min(narrow_due, deep_due) - now, 0.001))
 
@@ -338,7 +339,7 @@ class Poller:
                     is_overtaken = scan.is_deep and anyio.current_time() >= self.pace.due
                     if scan.events > events or is_overtaken:
                         return
-            if scan.walk.ignores_offset:
+            if scan.walk.up.ignores_offset:
                 raise FeedProtocolError(
                     "every page of the listing is its first one: the service ignores `offset`, or a proxy drops the"
                     ' bodies of GETs, which get_parameters="query" avoids'
@@ -353,12 +354,11 @@ class Poller:
             raise
         await self._end(scan)
 
-    async def _read_page(self, scan: Scan) -> None:
-        walk, sent = scan.walk, self._clock.read()
-        if not scan.pages:
-            scan.began = sent
+    async def _fetch(self, scan: Scan) -> wire.Rows[Any]:
+        """Fetch the next page, and let the walk process it, or the refusal in its place."""
+        walk = scan.walk
         try:
-            page = await self._source.page(walk.number, walk.size, scan.window)
+            page = await self._source.page(walk.now.number, walk.now.size, scan.window)
         except READ_ERRORS as error:
             # The page may have needed a login, whose error is not about the listing.
             if is_from_login(error) or not walk.refuse(error.status):
@@ -366,7 +366,7 @@ class Poller:
             scan.refusal, page = error, wire.Rows[Any](())
         else:
             walk.take(keys_of(page, self._source.row_key))
-        if walk.broken and scan.refusal is not None:
+        if walk.up.broken and scan.refusal is not None:
             raise scan.refusal
         if walk.is_cut:
             self._is_cut = True
@@ -377,25 +377,21 @@ class Poller:
         self.pace.record_reply(is_deep=scan.is_deep)
         if not scan.is_deep:
             self.window, self.pages = scan.window, scan.pages
-        source = self._source
+        return page
+
+    async def _read_page(self, scan: Scan) -> None:
+        """Read a page, and write its items, its events and, with the last page, the watermark."""
+        source, before, sent = self._source, self.state, self._clock.read()
+        if not scan.pages:
+            scan.began = sent
+        page = await self._fetch(scan)
+        received = self._clock.read()
         sightings = {one.key: one for record in source.merged(page.records) for one in source.sightings(record)}
         unreadable = {f"unreadable:{hash_of(error.raw)}": error for error in source.unreadable(page)}
         scan.seen |= {key: one.subject for key, one in sightings.items()}
         scan.uncertain |= {wire.index_of_raw(error.raw) for error in unreadable.values()}
         for key in sightings:
             self._missing_since.pop(key, None)
-        await self._commit(scan, sightings, unreadable, sent, self._clock.read())
-
-    async def _commit(
-        self,
-        scan: Scan,
-        sightings: Mapping[str, Sighting],
-        unreadable: Mapping[str, DecodeError],
-        sent: Reading,
-        received: Reading,
-    ) -> None:
-        """Write a page: its items, its events and, with the last page, the watermark."""
-        before, is_windowed = self.state, self._source.windowed
         # One pass may skip a row that moves, which the next one finds.
         between = before.between(received, self._allowance or self.pace.interval)
 
@@ -404,11 +400,13 @@ class Poller:
             missing: Sequence[Item] = ()
             events = self._compare(db, scan, sightings, unreadable, before.at(sent), between)
             if scan.is_complete:
-                if before.is_primed and self._source.tells_absence:
+                if before.is_primed and source.tells_absence:
                     missing = self._missing(db, scan, before.at(received))
-                moved = not scan.is_deep and (not before.is_primed or self._reaches(scan, received))
+                is_whole = self._reaches(scan, received) if before.is_primed else not source.is_partial
+                moved = not scan.is_deep and is_whole
             if moved:
-                if is_windowed and (gap := before.gap(received, self._allowance)) is not None:
+                gap = before.gap(received, self._allowance) if source.windowed else None
+                if gap is not None:
                     events.append(_new_event(f"gap:{before.time}", None, gap))
                 state = self._moved(scan)
                 feeds.put_state(db, self._feed, state.dump())
@@ -419,7 +417,7 @@ class Poller:
                 self.state, added, scan.missing, scan.moved = await self.hold(write)
             except BaseException:
                 # It may be committed or not. The next scan reads it again.
-                self._narrow = self._deep = None
+                self._running.clear()
                 raise
             scan.events += added
             self.open_events += added
@@ -474,7 +472,8 @@ class Poller:
 
     def _moved(self, scan: Scan) -> State:
         """Return the state after a scan that moves the watermark to its start."""
-        is_listed = self.state.stage == "new" and isinstance(self._options.start, timedelta)
+        tells_later = self._source.windowed and isinstance(self._options.start, timedelta)
+        is_listed = self.state.stage == "new" and tells_later
         return State(time=self.state.at(scan.began), reading=scan.began, stage="listed" if is_listed else "primed")
 
     # Outcomes
@@ -484,7 +483,7 @@ class Poller:
         if scan.tier in ladder:
             time = self.state.at(scan.began)
             self._done |= {one.name: time for one in ladder[ladder.index(scan.tier) :]}
-        self._drop(scan)
+        del self._running[scan.is_deep]
         if not scan.is_deep:
             now = anyio.current_time()
             self._is_long = scan.walk.is_long
@@ -496,9 +495,9 @@ class Poller:
                 self.subjects, self.items = len({*scan.seen.values()}), len(scan.seen)
             else:
                 # The window slid past the watermark during the scan: repeat it with a wider window.
-                self.pace.repeat_soon(now)
+                self.pace.due = now + min(1.0, self.pace.interval)
         await self._reports.send_recovery()
-        await self._report_end(scan, is_complete=scan.is_deep or scan.moved)
+        await self._report_end(scan)
         if scan.missing:
             await self._look_up(scan)
         if scan.tier is not NARROW:
@@ -506,26 +505,21 @@ class Poller:
             now, retention = self.state.at(self._clock.read()), self._options.retention.total_seconds()
             await self.hold(lambda db: feeds.prune(db, self._feed, items_before=now - retention, retention=retention))
 
-    def _drop(self, scan: Scan) -> None:
-        if scan.is_deep:
-            self._deep = None
-        else:
-            self._narrow = None
-
     async def _fail(self, scan: Scan, error: FreightExchangeError) -> None:
         if isinstance(error, LoginRejectedError) or not (self.state.is_primed or is_transient(error)):
             # A wrong address is raised, so that it does not look like an outage.
             raise error
         scan.attempts += 1
         pause = self.pace.record_failure(anyio.current_time(), error, is_deep=scan.is_deep)
-        if scan.walk.size > self._source.safe and scan.walk.number == 0:
+        walk = scan.walk
+        is_over = not scan.pages or scan.attempts >= _MOST_ATTEMPTS or walk.up.broken or not is_transient(error)
+        if walk.now.size > self._source.safe and walk.now.number == 0:
             # Large pages may be too slow for the service or the network, until the next hourly scan.
             self._largest = max(self._source.safe, self._largest // 10)
             scan.walk = self._passes(scan.tier, is_deep=scan.is_deep)
-        is_over = not scan.pages or scan.attempts >= _MOST_ATTEMPTS or scan.walk.broken or not is_transient(error)
         if is_over or isinstance(error, FeedProtocolError):
-            self._drop(scan)
-            await self._report_end(scan, is_complete=False, error=error)
+            del self._running[scan.is_deep]
+            await self._report_end(scan, error)
         if self.state.stage != "new" and not scan.is_deep:
             self._phase = "backing-off"
         await self._reports.send_error(error, pause)
@@ -535,10 +529,9 @@ class Poller:
         tier, window = (scan.tier.name, scan.window) if self._source.windowed else ("complete", 0)
         return {"feed": self._options.name, "tier": tier, "window": window}
 
-    async def _report_end(self, scan: Scan, *, is_complete: bool, error: FreightExchangeError | None = None) -> None:
-        elapsed = anyio.current_time() - scan.started
-        ends: dict[str, Any] = {"pages": scan.pages, "rows": scan.rows, "events": scan.events, "elapsed": elapsed}
-        await self._client.hooks.emit(ScanRecord(**self._facts(scan), **ends, error=error, complete=is_complete))
+    async def _report_end(self, scan: Scan, error: FreightExchangeError | None = None) -> None:
+        is_complete = error is None and (scan.is_deep or scan.moved)
+        await self._report(ScanRecord, scan, rows=scan.rows, events=scan.events, error=error, complete=is_complete)
 
     async def _report_progress(self, scan: Scan) -> None:
         now, count = anyio.current_time(), len(scan.seen)
@@ -548,8 +541,11 @@ class Poller:
                 "the feed %r is reading what was updated in the last %d s: %d pages, %d records so far",
                 self._options.name, scan.window, scan.pages, count,
             )  # fmt: skip
-        ends: dict[str, Any] = {"pages": scan.pages, "requests": count, "elapsed": now - scan.started}
-        await self._client.hooks.emit(ScanProgress(**self._facts(scan), **ends, first=not self.state.is_primed))
+        await self._report(ScanProgress, scan, requests=count, first=not self.state.is_primed)
+
+    async def _report(self, record: type[ScanRecord | ScanProgress], scan: Scan, **facts: Any) -> None:
+        elapsed = anyio.current_time() - scan.started
+        await self._client.hooks.emit(record(**self._facts(scan), pages=scan.pages, elapsed=elapsed, **facts))
 
     # Absence
 

@@ -72,6 +72,7 @@ class Source:
         safe: Rows of a page that no service cuts.
         windowed: Whether the listing has a window. If not, each scan reads all of it, in one pass.
         tells_absence: Whether an item that is not listed any more makes an event.
+        is_partial: Whether a listed item is still left out, so that the first reading has to be repeated.
         ladder: The deep tiers, the deepest first.
     """
 
@@ -79,6 +80,7 @@ class Source:
     safe: ClassVar[int] = 10
     windowed: ClassVar[bool] = False
     tells_absence: ClassVar[bool] = True
+    is_partial: bool = False
     ladder: ClassVar[Sequence[Tier]] = (Tier("hourly", _HOUR, 0, 100), Tier("often", 300.0, 0, 20))
 
     def __init__(self, service: Service, listed: Listed[Any]) -> None:
@@ -270,18 +272,23 @@ class SelectedBids(Source):
         self._requests = requests
         self._without_contact: Counter[int] = Counter()
 
+    async def page(self, number: int, size: int, window: int) -> wire.Rows[Any]:
+        if number == 0:
+            self.is_partial = False
+        return await super().page(number, size, window)
+
     def row_key(self, record: Bid) -> Hashable:
         return record
 
     def sightings(self, record: Bid) -> Iterable[Sighting]:
         """Yield a bid that is selected. The filter of the listing is no proof: a service may ignore it."""
-        has_contact = record.contact is not None or record.company is not None
-        if not has_contact and record.status != BidStatus.SELECTED:
-            return
-        if not has_contact:
+        if record.contact is None and record.company is None:
+            if record.status != BidStatus.SELECTED:
+                return
             # Its contact may come with a later reading.
             self._without_contact[record.index] += 1
             if self._without_contact[record.index] < _READINGS_WITHOUT_CONTACT:
+                self.is_partial = True
                 return
         yield Sighting(str(record.index), record.index, b"selected", lambda: to_json(record).encode())
 

@@ -137,8 +137,8 @@ class Snapshot:
     def __init__(self, safe: int, largest: int, *, is_long: bool) -> None:
         self.number, self.size = 0, largest if is_long else safe
         self._safe, self._largest = safe, largest
-        self.ended = self.is_cut = False
-        self.broken = self.ignores_offset = False
+        self.up = self.now = self
+        self.ended = self.is_cut = self.broken = self.ignores_offset = False
         self.is_long = is_long
         self._count = self._empty = 0
         self._rows: set[Hashable] = set()
@@ -187,27 +187,11 @@ class Passes:
     def __init__(self, safe: int, largest: int, *, past_end: int, most: int = MOST_PASSES) -> None:
         self._begin = partial(Pass, largest, safe=safe, past_end=past_end)
         self._safe, self._most = safe, most
-        self._up = self._begin()
-        self._walk: Pass | Down = self._up
+        self.up = self._begin()
+        self.now: Pass | Down = self.up
         self._rows: set[Hashable] = set()
         self._news = self._passes = 0
         self.ended = False
-
-    @property
-    def number(self) -> int:
-        return self._walk.number
-
-    @property
-    def size(self) -> int:
-        return self._walk.size
-
-    @property
-    def broken(self) -> bool:
-        return self._up.broken
-
-    @property
-    def ignores_offset(self) -> bool:
-        return self._up.ignores_offset
 
     @property
     def is_long(self) -> bool:
@@ -215,32 +199,32 @@ class Passes:
         return len(self._rows) >= self._safe
 
     def take(self, keys: Sequence[Hashable]) -> None:
-        self._walk.take(keys)
+        self.now.take(keys)
         self._news += not self._rows.issuperset(keys)
         self._rows.update(keys)
         self._turn()
 
     def refuse(self, status: int | None) -> bool:
         """Process a refusal in place of the page; return `False` if it is an error."""
-        if not self._walk.refuse(status):
+        if not self.now.refuse(status):
             return False
         self._turn()
         return True
 
     def _turn(self) -> None:
-        if not self._walk.ended:
+        if not self.now.ended:
             return
         self._passes += 1
         # One page below the documented size has been read at once.
-        is_whole = self._up.pages <= 1 and not self.is_long
-        if self._passes == self._most or (self._passes > 1 and not self._news) or is_whole or self.ignores_offset:
+        is_whole = self.up.pages <= 1 and not self.is_long
+        if self._passes == self._most or (self._passes > 1 and not self._news) or is_whole or self.up.ignores_offset:
             self.ended = True
             return
         self._news = 0
-        if self._walk is self._up:
-            self._walk = Down(self._up, 0)
+        if self.now is self.up:
+            self.now = Down(self.up, 0)
         else:
-            self._walk = self._up = self._begin()
+            self.now = self.up = self._begin()
 
 
 Walk = Snapshot | Passes
