@@ -84,7 +84,7 @@ class Session:
         self._polling: list[anyio.CancelScope] = []
         self.pollers: dict[str, Poller] = {}
         self.has_joined = False
-        self.overdue = work.Overdue(0, None)
+        self.overdue: tuple[int, float | None] = 0, None
         self.doubts: list[Effect] = []
         self.unrouted = 0
         self.gaps: tuple[Gap, ...] = ()
@@ -267,7 +267,7 @@ class Session:
             self.gaps = tuple(cast(Gap, load_event(gap.kind, gap.payload)) for gap in stored)
             self.doubts = self.parts.ledger.doubts_in(db)
             self.unrouted = sum(feeds.count_open(db, store.feeds[name]) for name in self.pollers) if scans else 0
-            self.overdue = work.count_overdue(db, [*self._rows]) if scans else work.Overdue(0, None)
+            self.overdue = work.count_overdue(db, [*self._rows]) if scans else (0, None)
 
         await store.run(read)
 
