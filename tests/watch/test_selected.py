@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from freight_exchange.feed.events import BidSelected, load_event
-from freight_exchange.feed.options import WatchOptions
+from freight_exchange.feed.feed import WatchOptions
 from freight_exchange.feed.poller import Poller
 from freight_exchange.feed.sources import SelectedBids
 from freight_exchange.options import Start

@@ -19,8 +19,7 @@ from freight_exchange.bot.tasks import find_failure
 from freight_exchange.bot.work import Worker
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError, is_transient, retry_delay
 from freight_exchange.feed.events import Gap, load_event
-from freight_exchange.feed.feed import FeedStatus, OfferFeedStatus
-from freight_exchange.feed.options import WatchOptions
+from freight_exchange.feed.feed import FeedStatus, OfferFeedStatus, WatchOptions
 from freight_exchange.feed.poller import Poller
 from freight_exchange.feed.sources import Offers, Requests, SelectedBids, Source
 from freight_exchange.feed.state import State

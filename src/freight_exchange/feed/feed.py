@@ -1,14 +1,16 @@
-"""Feeds of events, pulled one by one or in batches, and acknowledged durably; their status, and explanations."""
+"""Feeds of events, pulled one by one or in batches, and acknowledged durably: options, status and explanations."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar
+from random import Random
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -16,13 +18,7 @@ import attrs
 
 from freight_exchange import validation
 from freight_exchange.base import Serializable
-from freight_exchange.errors import (
-    READ_ERRORS,
-    ConfigurationError,
-    DeadlineExceededError,
-    HeldError,
-    is_transient,
-)
+from freight_exchange.errors import READ_ERRORS, ConfigurationError, DeadlineExceededError, HeldError, is_transient
 from freight_exchange.feed.events import (
     Acknowledgeable,
     Event,
@@ -32,29 +28,109 @@ from freight_exchange.feed.events import (
     RequestEvent,
     StoredEvent,
     Unreadable,
-    acknowledgeable,
     load_event,
     load_record,
 )
-from freight_exchange.feed.options import WatchOptions
-from freight_exchange.feed.pace import Reports
+from freight_exchange.feed.pace import Pace, Reports
 from freight_exchange.feed.poller import ClientParts, Poller
 from freight_exchange.feed.sources import Source, load_offer
+from freight_exchange.feed.state import WIDEST
+from freight_exchange.filters import OfferFilter, RequestFilter
 from freight_exchange.models import RateRequest
+from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, flag
 from freight_exchange.store import database, feeds, fleet
 
 if TYPE_CHECKING:
+    from freight_exchange.options import Start
+    from freight_exchange.store import Store
     from freight_exchange.store.feeds import EventRow, Item
 
 EventT = TypeVar("EventT", bound=Acknowledgeable)
 
 _logger = logging.getLogger("freight_exchange.feed")
 
+MIN_INTERVAL: Final = timedelta(seconds=1)
+MIN_RETENTION: Final = timedelta(seconds=WIDEST + 86_400)
+"""A day more than the service may list a request again for the same update."""
+
+_DAY: Final = timedelta(days=1)
+_MIN_LEASE: Final = 90.0
 _BATCH: Final = 100
 _BETWEEN_TRIES: Final = 1.0
-_LONGEST_BACKOFF: Final = 20.0
 _BINDING: Final = "feeds"
 """Name under which a store keeps the feeds of a program without a bot."""
+
+
+@attrs.frozen(kw_only=True)
+class WatchOptions:
+    """Options of a feed of requests, or of a poller. `exchange.watch()` describes most of them.
+
+    Attributes:
+        where: A `RequestFilter`, or an `OfferFilter` for offers; `None` for all events.
+        retention: Time for which the store keeps acknowledged events, and records that are no longer listed.
+        lease: Seconds for which each page extends the lease of the feed; by default three intervals, or more.
+    """
+
+    name: str = "requests"
+    start: Start = "now"
+    interval: timedelta = DEFAULT_INTERVAL
+    allowance: timedelta = DEFAULT_ALLOWANCE
+    where: Any = None
+    store: Store | str | os.PathLike[str] | None = None
+    standby: bool = False
+    retention: timedelta = MIN_RETENTION
+    lease: float = attrs.field(default=attrs.Factory(lambda self: _lease(self.interval), takes_self=True))
+
+    _filter: ClassVar[type[RequestFilter | OfferFilter]] = RequestFilter
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ConfigurationError(f"name must be a text that is not empty, not {self.name!r}")
+        check_text(self.name, "name")
+        if isinstance(self.start, timedelta) and self._filter is RequestFilter:
+            if not timedelta(0) <= self.start <= validation.MAX_WINDOW:
+                raise ConfigurationError(
+                    f"start must be from zero to five days, which is all that the service lists, not {self.start}"
+                )
+        elif self.start not in ("now", "backfill"):
+            choices = "'now', 'backfill' or a timedelta" if self._filter is RequestFilter else "'now' or 'backfill'"
+            raise ConfigurationError(f"start must be {choices}, not {self.start!r}")
+        _check_duration(self.interval, "interval")
+        if self.interval < MIN_INTERVAL:
+            raise ConfigurationError(f"interval must be at least one second, to spare the service, not {self.interval}")
+        _check_duration(self.allowance, "allowance")
+        flag(self.standby, "standby")
+        if self.where is not None and not isinstance(self.where, self._filter):
+            raise ConfigurationError(f"where must be {self._filter.__name__}(...), not {type(self.where).__name__}")
+        database.as_store(self.store)
+
+
+@attrs.frozen(kw_only=True)
+class WatchOffersOptions(WatchOptions):
+    """Options of a feed of offers. `exchange.watch_offers()` describes them."""
+
+    _filter = OfferFilter
+
+
+def check_text(text: str, name: str) -> None:
+    """Check that a text can be stored as UTF-8; raise `ConfigurationError` otherwise."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"{name} holds half a character (a lone surrogate), which cannot be kept: {text!r}"
+        ) from None
+
+
+def _lease(interval: object) -> float:
+    return max(_MIN_LEASE, 3 * interval.total_seconds() if isinstance(interval, timedelta) else 0.0)
+
+
+def _check_duration(value: object, name: str) -> None:
+    if not isinstance(value, timedelta) or value <= timedelta(0):
+        raise ConfigurationError(f"{name} must be a timedelta of more than 0, not {value!r}")
+    if value > _DAY:
+        raise ConfigurationError(f"{name} must be at most {_DAY}, not {value}")
 
 
 Phase = Literal["priming", "live", "catching-up", "backing-off", "draining", "stopped"]
@@ -151,12 +227,7 @@ def explain(
 ) -> Explanation:
     """Explain why something was delivered or not, by its item and its events in the store.
 
-    Args:
-        what: Words for it.
-        to_utc: Converts a time on the feed's clock.
-        unseen: Explanation if no scan has seen it.
-        is_wanted: Whether the filter includes an event.
-        excluded: Explanation if the filter excludes its last state; empty if it does not.
+    `unseen` and `excluded` are the explanations if no scan has seen it, and if the filter excludes its last state.
     """
     kinds = tuple(event.kind for event in events)
     told = (row for row in events if not row.acked and row.kind != Unreadable.kind)
@@ -240,7 +311,7 @@ class EventStream(Generic[EventT]):
 
     async def _account(self) -> str:
         """Return the email of the feed's account. While the credentials cannot be read, retry with backoff."""
-        client, pause = self._client, 1.0
+        client, pace = self._client, Pace(1.0, Random())
         reports = Reports(client.hooks, name=self._options.name, url=client.base_url)
         while True:
             try:
@@ -252,9 +323,8 @@ class EventStream(Generic[EventT]):
             except READ_ERRORS as error:
                 if not is_transient(error):
                     raise
-                await reports.send_error(error, pause)
-            await anyio.sleep(pause)
-            pause = min(_LONGEST_BACKOFF, 2 * pause)
+                await reports.send_error(error, pace.record_failure(anyio.current_time(), error))
+            await anyio.sleep(pace.quiet_for)
 
     async def _take(self, account: str) -> int:
         """Open the store, take the lease, and return its epoch; with `standby`, wait while another process has it."""
@@ -340,7 +410,8 @@ class EventStream(Generic[EventT]):
             event: Any = load_event(row.kind, row.payload)
             # The filter may be the user's own code. If it raises, nothing has been delivered yet.
             if self._is_wanted(event):
-                wanted.append(acknowledgeable(event, partial(self._acknowledge, [row.id])))
+                object.__setattr__(event, "_acknowledge", partial(self._acknowledge, [row.id]))
+                wanted.append(event)
             taken.append(row.id)
         for _ in taken:
             self._waiting.popleft()

@@ -35,16 +35,7 @@ from freight_exchange.errors import (
 from freight_exchange.feed.events import StoredEvent, Unreadable, dump_event
 from freight_exchange.feed.pace import Pace, Reports
 from freight_exchange.feed.sources import hash_of
-from freight_exchange.feed.state import (
-    LARGEST,
-    MOST_PASSES,
-    NARROW,
-    SCAN_TIME,
-    WIDEST,
-    Passes,
-    State,
-    Tier,
-)
+from freight_exchange.feed.state import LARGEST, MOST_PASSES, NARROW, SCAN_TIME, WIDEST, Passes, State, Tier
 from freight_exchange.hooks import Scan as ScanRecord
 from freight_exchange.hooks import ScanInfo, ScanProgress
 from freight_exchange.paging import keys_of
@@ -53,8 +44,7 @@ from freight_exchange.store.feeds import Item, NewEvent
 
 if TYPE_CHECKING:
     from freight_exchange.errors import DecodeError
-    from freight_exchange.feed.feed import Phase
-    from freight_exchange.feed.options import WatchOptions
+    from freight_exchange.feed.feed import Phase, WatchOptions
     from freight_exchange.feed.sources import Between, Kind, Sighting, Source
     from freight_exchange.instruments import Hooks
     from freight_exchange.platform.clock import Clock, Reading
@@ -99,7 +89,6 @@ class Scan:
         uncertain: Requests with a part that cannot be read.
         missing: Items that it should have listed, at its end.
         moved: Whether it has moved the watermark, at its end.
-        refusal: The last refusal that counted as the end.
         attempts: Failures since its last page.
     """
 
@@ -113,7 +102,6 @@ class Scan:
     uncertain: set[int | None] = attrs.field(factory=set)
     missing: Sequence[Item] = ()
     moved: bool = False
-    refusal: FreightExchangeError | None = None
     pages: int = 0
     rows: int = 0
     events: int = 0
@@ -356,11 +344,11 @@ class Poller:
             # The page may have needed a login, whose error is not about the listing.
             if is_from_login(error) or not walk.refuse(error.status):
                 raise
-            scan.refusal, page = error, wire.Rows[Any](())
+            page = wire.Rows[Any](())
         else:
             walk.take(keys_of(page, self._source.row_key))
-        if walk.up.broken and scan.refusal is not None:
-            raise scan.refusal
+        if walk.up.broken:
+            raise FeedProtocolError("rows follow a page that was refused like one behind the last row: an outage")
         scan.pages += 1
         scan.rows += len(page.records) + len(page.broken)
         scan.attempts = 0
@@ -499,13 +487,12 @@ class Poller:
             raise error
         scan.attempts += 1
         pause = self.pace.record_failure(anyio.current_time(), error, is_deep=scan.is_deep)
-        walk = scan.walk
-        is_over = not scan.pages or scan.attempts >= _MOST_ATTEMPTS or walk.up.broken or not is_transient(error)
-        if walk.now.size > self._source.safe and walk.now.number == 0:
+        if scan.walk.now.size > self._source.safe and scan.walk.now.number == 0:
             # Large pages may be too slow for the service or the network, until the next hourly scan.
             self._largest = max(self._source.safe, self._largest // 10)
             scan.walk = self._passes(scan.tier, is_deep=scan.is_deep)
-        if is_over or isinstance(error, FeedProtocolError):
+        is_lasting = not is_transient(error) or isinstance(error, FeedProtocolError)
+        if is_lasting or not scan.pages or scan.attempts >= _MOST_ATTEMPTS:
             del self._running[scan.is_deep]
             await self._report_end(scan, error)
         if self.state.stage != "new" and not scan.is_deep:

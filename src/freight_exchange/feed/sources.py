@@ -18,14 +18,7 @@ from freight_exchange.base import EXACT
 from freight_exchange.endpoints.resources import SEARCH, SEARCH_ALL
 from freight_exchange.endpoints.service import joined
 from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError, is_from_login
-from freight_exchange.feed.events import (
-    Answer,
-    BidSelected,
-    OfferEvent,
-    RequestEvent,
-    StoredEvent,
-    load_record,
-)
+from freight_exchange.feed.events import Answer, BidSelected, OfferEvent, RequestEvent, StoredEvent, load_record
 from freight_exchange.feed.state import WIDEST, Tier
 from freight_exchange.models import Bid, BidStatus, BidsType, Listing, Offer, OfferStatus, RateRequest, SearchType
 from freight_exchange.paging import Listed, Reported
@@ -176,7 +169,7 @@ class Requests(Source):
             kind=self._KINDS[kind],
             request=request,
             previous=previous,
-            changed=() if previous is None or kind != "changed" else _differences(previous, request),
+            changed=() if previous is None else _differences(previous, request),
             returned=returned,
             observed_between=between,
         )
@@ -235,20 +228,17 @@ class Offers(Source):
         answer = _answer(offer, listing)
         if previous is not None and listed is not None and answer == _answer(previous, listed):
             answer = None
-        if kind == "gone":
-            return OfferEvent(kind="gone", offer=offer, listing=listing, previous=offer, observed_between=between)
         if kind == "first" and answer:
             return None
-        is_change = kind == "changed" and previous is not None
         return OfferEvent(
-            kind="answered" if answer else "changed" if kind == "changed" else "new",
+            kind="answered" if answer else "new" if kind == "first" else kind,
             offer=offer,
             listing=listing,
             previous=previous,
             changed=tuple(
                 name
                 for name in _OFFER_FIELDS
-                if is_change and (getattr(offer, name) or None) != (getattr(previous, name) or None)
+                if previous is not None and (getattr(offer, name) or None) != (getattr(previous, name) or None)
             ),
             returned=returned,
             answer=answer,

@@ -18,7 +18,7 @@ import attrs
 
 from freight_exchange import validation
 from freight_exchange.errors import StoreError
-from freight_exchange.feed.events import Gap
+from freight_exchange.feed.events import UNREADABLE, Gap
 from freight_exchange.platform.clock import Reading, max_elapsed, rebased
 from freight_exchange.walk import Down, Pass
 
@@ -82,10 +82,7 @@ class State:
             kept: dict[str, Any] = json.loads(text)
             return cls(**{**kept, "reading": rebased(Reading(**kept["reading"]), now)})
         except (KeyError, TypeError, ValueError) as error:
-            raise StoreError(
-                "the state of a feed in the store cannot be read: another version of this package wrote it, or it is"
-                " damaged; use the version that wrote it, or another store"
-            ) from error
+            raise StoreError(f"the state of a feed in the store {UNREADABLE}") from error
 
     @property
     def is_primed(self) -> bool:
@@ -111,17 +108,14 @@ class State:
     def between(self, now: Reading, allowance: float) -> tuple[datetime | None, datetime]:
         """Return the earliest and latest time of what a scan finds now, in UTC."""
         latest = datetime.fromtimestamp(now.wall, UTC)
-        return (latest - self._since(now, allowance) if self.is_primed else None), latest
+        reach = timedelta(seconds=min(self.age(now), 1e9) + allowance)
+        return latest - reach if self.is_primed else None, latest
 
     def gap(self, now: Reading, allowance: float) -> Gap | None:
         """Return the time that no window reaches any more, if there is any."""
-        if not self.is_primed or self.age(now) + allowance <= WIDEST:
-            return None
-        latest = datetime.fromtimestamp(now.wall, UTC)
-        return Gap(since=latest - self._since(now, allowance), until=latest - timedelta(seconds=WIDEST))
-
-    def _since(self, now: Reading, allowance: float) -> timedelta:
-        return timedelta(seconds=min(self.age(now), 1e9) + allowance)
+        since, latest = self.between(now, allowance)
+        until = latest - timedelta(seconds=WIDEST)
+        return None if since is None or since >= until else Gap(since=since, until=until)
 
 
 class Passes:

@@ -19,7 +19,6 @@ A statement function is a plain function whose first parameter is a `Database`. 
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
 import random
@@ -64,20 +63,18 @@ _ATTEMPTS: Final = 5
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_SIZE: Final = 100
 
-_FULL: Final = "has no room left: make room on its disk; the write that failed is not in it, everything else is"
 _FORBIDDEN: Final = "cannot be written to: give this user the right to write the file and its directory"
 
 _ADVICE: Final = {
-    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_FULL: (
+        "has no room left: make room on its disk; the write that failed is not in it, everything else is"
+    ),
     sqlite3.SQLITE_READONLY: _FORBIDDEN,
     sqlite3.SQLITE_PERM: _FORBIDDEN,
     sqlite3.SQLITE_CANTOPEN: _FORBIDDEN,
     sqlite3.SQLITE_IOERR: "could not be read or written: its disk is full or failing; check it, then start again",
     sqlite3.SQLITE_NOTADB: "is not a database, or its first page is damaged: give another path, or move the file away",
 }
-_ADVICE_BY_ERRNO: Final = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _FULL) | dict.fromkeys(
-    (errno.EACCES, errno.EPERM, errno.EROFS), _FORBIDDEN
-)
 
 _AMONG: Final = re.compile(r"\b(NOT )?IN \(\{(\w+)\}\)")
 
@@ -517,8 +514,7 @@ def in_dialect(sql: str, dialect: Literal["sqlite", "postgres"]) -> str:
 def from_sqlite(error: Exception, path: str) -> StoreError:
     """Describe an error of SQLite, of the system, or of a value that SQLite cannot keep."""
     if isinstance(error, OSError):
-        advice = _ADVICE_BY_ERRNO.get(error.errno or 0, "cannot be opened")
-        return StoreError(f"the store {path} {advice} ({error})")
+        return StoreError(f"the store {path} cannot be opened or written ({error})")
     primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LockedError(
@@ -581,10 +577,7 @@ def _read_holder(path: str) -> str:
 
 def _check_path(path: Path, place: str, *, must_exist: bool) -> None:
     """Refuse a path at which no store can be, before anything is created."""
-    try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        status = None
+    status = path.stat() if path.exists() else None
     if status is None and must_exist:
         raise StoreError(f"there is no store {path}: a bot, or a watch with a store, makes it")
     if status is not None and not stat.S_ISREG(status.st_mode):
