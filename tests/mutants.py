@@ -311,8 +311,8 @@ _WATCH: Final = (
            (f"{_RULE}[asyncio-an update that is shown within the allowance]",)),
     Mutant("window-not-checked-after-the-scan", MISSED, {"State.reaches": returns(True)},
            (f"{_REQUESTS}::test_scan_whose_window_slid_past_the_watermark_is_repeated_wider",)),
-    Mutant("watermark-at-the-end-of-a-scan", MISSED, {"Poller._after": lambda after: lambda self, scan, *, moved:
-           (setattr(scan, "began", self._clock.read()), after(self, scan, moved=moved))[1]},  # type: ignore[func-returns-value]
+    Mutant("watermark-at-the-end-of-a-scan", MISSED, {"Poller._moved": lambda moved: lambda self, scan:
+           (setattr(scan, "began", self._clock.read()), moved(self, scan))[1]},  # type: ignore[func-returns-value]
            (f"{_READING}::test_watermark_is_when_the_first_page_was_requested",)),
     Mutant("wall-clock-alone-gives-the-age", MISSED,
            {"max_elapsed": lambda _: lambda earlier, later: max(0.0, later.wall - earlier.wall)},
@@ -323,19 +323,20 @@ _WATCH: Final = (
            tuple(f"model/test_models.py::test_no_promise_is_broken[watcher-{seed}]" for seed in (0, 15, 30))),
     Mutant("pages-read-once-while-rows-move", MISSED, {"MOST_PASSES": becomes(1)},
            (f"{_REQUESTS}::test_one_scan_misses_no_row_that_moves_while_pages_are_read",)),
-    Mutant("short-snapshot-is-the-end", MISSED, {"Snapshot.take": after(
-        lambda self, keys: self.__dict__.update(ended=True, is_cut=False)
+    Mutant("first-page-is-the-listing", MISSED, {"Passes.take": after(
+        lambda self, keys: self.__dict__.update(ended=True)
     )}, (_REQUESTS,)),
     Mutant("no-deep-scans", MISSED, {"Poller._plan_deep": returns(None)},
            (f"{_RULE}[asyncio-an update that is shown later than the allowance, within five minutes]",)),
     Mutant("no-deep-scan-at-a-start", MISSED,
-           {"Poller.__init__": after(lambda self, *_: setattr(self, "_is_swept", True))},
+           {"Poller.__init__": after(lambda self, *_: self._done.update({"five days": 1e12}))},
            (f"{_REQUESTS}::test_restart_looks_five_days_back",)),
-    Mutant("unreadable-request-untold", MISSED, {"decide/decide": given(unreadable=())},
+    Mutant("unreadable-request-untold", MISSED, {"Poller._compare": given(unreadable={})},
            (f"{_RULE}[asyncio-a row that cannot be read, once, and the others]",)),
     Mutant("gap-untold", MISSED, {"State.gap": returns(None)},
            (f"{_REQUESTS}::test_gap_after_six_days_down_is_told_once_with_its_bounds",)),
-    Mutant("update-untold", MISSED, {"decide/_kind": yields(lambda kind: None if kind == "changed" else kind)},
+    Mutant("update-untold", MISSED, {"Requests.event": lambda event: lambda self, db, kind, *facts, **more:
+           None if kind == "changed" else event(self, db, kind, *facts, **more)},
            (f"{_RULE}[asyncio-a change and its reversal]",)),
     Mutant("old-request-forgotten", TWICE, {"feeds/prune": after(
         lambda db, feed, **_: db.run("DELETE FROM item WHERE record IS NULL AND feed = :feed", feed=feed)
@@ -350,9 +351,9 @@ _WATCH: Final = (
            ("watch/test_offers.py::test_rule[asyncio-no offer as gone while look-ups show no offers]",)),
     Mutant("partial-listing-withdraws", RECORDS, {"_FEW": becomes(10**9)},
            (f"{_RULE}[asyncio-no withdrawals for an hour where much is missing]",)),
-    Mutant("filter-of-bids-trusted", RECORDS, {"SelectedBids.sightings": lambda sightings: lambda self, record:
-           sightings(self, attrs.evolve(record, status="Selected"))}, ("watch/test_selected.py",)),
-    Mutant("event-lost-by-a-reader-that-leaves", MISSED, {"EventStream._requeue": returns(None)},
+    Mutant("filter-of-bids-trusted", RECORDS, {"SelectedBids.sightings": lambda sightings: lambda self, record, **place:
+           sightings(self, attrs.evolve(record, status="Selected"), **place)}, ("watch/test_selected.py",)),
+    Mutant("event-lost-by-a-reader-that-leaves", MISSED, {"EventStream.__aiter__": lambda _: lambda self: self},
            (f"{_READING}::test_new_loop_receives_the_unacknowledged_event_again",)),
     Mutant("feeds-in-step", STORM, {"pace/_JITTER": becomes(0.0),
            "Pace.begin": after(lambda self, now: setattr(self, "due", now))},
@@ -397,8 +398,8 @@ _BOT: Final = (
     Mutant("two-deliveries-of-a-request-at-once", TWICE, {"work/_CLAIM": swapped("earlier.event < one.event", "1 = 0")},
            ("bot/test_deliveries.py::test_events_of_request_come_in_order",)),
     Mutant("selection-told-again", TWICE,
-           {"SelectedBids.sightings": lambda sightings: lambda self, record: [
-               attrs.evolve(one, key=f"{one.key}:{time.monotonic_ns()}") for one in sightings(self, record)
+           {"SelectedBids.sightings": lambda sightings: lambda self, record, **place: [
+               attrs.evolve(one, key=f"{one.key}:{time.monotonic_ns()}") for one in sightings(self, record, **place)
            ]}, ("bot/test_selections.py",)),
     Mutant("changed-offer-approved", TWICE, {"AnswerWrite.is_shown": lambda is_shown: lambda self, listing, known:
            is_shown(attrs.evolve(self, seen=None), listing, known)},

@@ -28,8 +28,7 @@ _NAMES = {
     "transport.call": "Request Response",
     "transport.token_file": "TokenFile",
     "feed.events": "BidSelected Gap OfferEvent RequestEvent Unreadable",
-    "feed.feed": "Feed OfferFeed",
-    "feed.status": "Explanation FeedStatus OfferFeedStatus",
+    "feed.feed": "Explanation Feed FeedStatus OfferFeed OfferFeedStatus",
     "bot": (
         "Bot BotStatus Context DeadLetter Doubt Drop OfferContext RequestContext RetryLater Router SelectedContext"
     ),

@@ -18,9 +18,6 @@ from freight_exchange.feed.events import OfferEvent as OfferEvent
 from freight_exchange.feed.events import RequestEvent as RequestEvent
 from freight_exchange.feed.events import Unreadable as Unreadable
 from freight_exchange.feed.feed import *
-from freight_exchange.feed.status import Explanation as Explanation
-from freight_exchange.feed.status import FeedStatus as FeedStatus
-from freight_exchange.feed.status import OfferFeedStatus as OfferFeedStatus
 from freight_exchange.filters import OfferFilter as OfferFilter
 from freight_exchange.filters import RequestFilter as RequestFilter
 from freight_exchange.models import Applied as Applied

@@ -39,6 +39,7 @@ from freight_exchange.serialization import to_dict
 from freight_exchange.store import effects, fleet
 from freight_exchange.store.database import SQLite
 from freight_exchange.store.effects import Effect
+from freight_exchange.store.schema import OPEN
 
 __all__ = ["Journal", "OnRow", "Row", "State", "publish", "read_requests"]
 
@@ -157,7 +158,7 @@ class Journal:
     def _finish(self, effect: Effect, state: str, record: RateRequest | Listing | None = None) -> None:
         facts = {} if record is None else {"result": to_dict(record)}
         changed = attrs.evolve(effect.with_facts(**facts), state=state, at=clock.wall_time())
-        self._run(effects.finish, changed, replaces=effects.OPEN)
+        self._run(effects.finish, changed, replaces=OPEN)
 
     def _remember(self, own: Sequence[Listing]) -> None:
         """Replace the requests from before; one that is gone must not exclude a new request."""

@@ -336,7 +336,7 @@ class FreightExchange:
             ConfigurationError: An argument is invalid.
         """
         from freight_exchange.feed import sources
-        from freight_exchange.feed.options import WatchOptions
+        from freight_exchange.feed.feed import WatchOptions
         from freight_exchange.store.database_url import masked
 
         store = masked(store)  # a traceback would show its password
@@ -369,7 +369,7 @@ class FreightExchange:
             ConfigurationError: An argument is invalid.
         """
         from freight_exchange.feed import sources
-        from freight_exchange.feed.options import WatchOffersOptions
+        from freight_exchange.feed.feed import WatchOffersOptions
         from freight_exchange.store.database_url import masked
 
         store = masked(store)

@@ -18,7 +18,7 @@ PURE = {"freight_exchange.walk", "freight_sandbox.codec", "freight_sandbox.servi
 """Modules without I/O that tests may reach by name."""
 INNER = {
     "freight_exchange.bot": "failpoints handler ledger lifespan outcomes process verdict writes",
-    "freight_exchange.feed": "events options poller sources",
+    "freight_exchange.feed": "events feed poller sources",
     "freight_exchange.store": "copy database effects errors feeds fleet work",
 }
 """Modules that the tests of their own area reach by name: steps of the ledger, a scan, statements of the store."""

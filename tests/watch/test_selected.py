@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import attrs
 import pytest
 
 from freight_exchange.feed.events import BidSelected, load_event
-from freight_exchange.feed.options import WatchOptions
+from freight_exchange.feed.feed import WatchOptions
 from freight_exchange.feed.poller import Poller
 from freight_exchange.feed.sources import SelectedBids
+from freight_exchange.options import Start
 from freight_exchange.store import MemoryStore
 from freight_exchange.store import feeds as statements
 from freight_exchange.store.fleet import Binding
@@ -85,7 +86,7 @@ class Account:
         self.sandbox.exchange.select(self.bids[request], self.sandbox.now())
 
     async def told(
-        self, lasts: float = 5 * MINUTE, *, start: Literal["now", "backfill"] = "now", then: Callable[[], object] = int
+        self, lasts: float = 5 * MINUTE, *, start: Start = "now", then: Callable[[], object] = int
     ) -> list[BidSelected]:
         """Poll for so long, do something a minute after the start, and return what was told in all."""
         async with self.sandbox.client() as exchange, self.store:
@@ -120,7 +121,7 @@ async def test_selection_is_told_once_with_the_contact() -> None:
     assert _indexes(await account.told()) == [2]
 
 
-@pytest.mark.parametrize(("start", "told"), [("now", []), ("backfill", [1])])
+@pytest.mark.parametrize(("start", "told"), [("now", []), (timedelta(hours=1), []), ("backfill", [1])])
 async def test_start_decides_about_earlier_selections(start: Any, told: list[int]) -> None:
     account = Account()
     account.select(1)
@@ -145,6 +146,23 @@ async def test_selection_without_contact_is_told_after_three_readings() -> None:
     account.listed = strip
     told = await account.told(then=lambda: account.select(1))
     assert [(event.bid.index, event.bid.contact) for event in told] == [(1, None)]
+
+
+async def test_earlier_selection_whose_contact_comes_later_is_not_told() -> None:
+    account = Account()
+    account.select(1)
+
+    def strip(rows: Rows) -> None:
+        for row in rows.values():
+            row.pop("loadingPOC", None)
+            row.pop("loadingCompany", None)
+
+    def show() -> None:
+        account.listed = lambda rows: None
+        account.select(2)
+
+    account.listed = strip
+    assert _indexes(await account.told(then=show)) == [2]
 
 
 async def test_idle_reading_is_one_request_an_interval() -> None:

@@ -21,7 +21,7 @@ from freight_exchange.bot.status import DeadLetter, Doubt, Handling, LedgerEntry
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError, HeldError, ValidationError
 from freight_exchange.feed.events import Gap, load_event
-from freight_exchange.feed.status import Explanation, explain_request
+from freight_exchange.feed.feed import Explanation, explain
 from freight_exchange.store import effects, feeds, fleet, work
 from freight_exchange.store.database import SQLite, Store
 from freight_exchange.store.database_url import masked
@@ -336,7 +336,7 @@ def _explain(db: Database, binding: int, index: int) -> Explanation:
         if item is not None and name == "offers":
             item = item._replace(record=None)
         unseen = f"was in no scan: the scans cover updates before {to_utc(time):%Y-%m-%d %H:%M:%S} UTC"
-        return explain_request(index, item, events, to_utc, None, unseen)
+        return explain(index, f"request {index}", item, events, to_utc, unseen=unseen)
     raise ConfigurationError(f"{db.place} has no complete scan yet: let the bot finish its first one")
 
 

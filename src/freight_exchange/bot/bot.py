@@ -25,7 +25,7 @@ from freight_exchange.bot.supervisor import Supervisor
 from freight_exchange.bot.tasks import Background
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError
-from freight_exchange.feed.options import MIN_INTERVAL, MIN_RETENTION, WatchOptions
+from freight_exchange.feed.feed import MIN_INTERVAL, MIN_RETENTION, WatchOptions
 from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, Start, seconds
 from freight_exchange.store.database import Store
 from freight_exchange.store.database_url import masked

@@ -58,9 +58,10 @@ from freight_exchange.platform import clock
 from freight_exchange.platform.clock import SendLimit
 from freight_exchange.serialization import to_dict
 from freight_exchange.store import effects, fleet
-from freight_exchange.store.effects import OPEN, Effect
+from freight_exchange.store.effects import Effect
 from freight_exchange.store.errors import ConflictError, StoreRefusedError
 from freight_exchange.store.fleet import ORPHAN_AGE
+from freight_exchange.store.schema import OPEN
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handler import Delivery

@@ -16,7 +16,7 @@ from freight_exchange.bot.context import Context, OfferContext, RequestContext, 
 from freight_exchange.bot.handler import FEED_OF, Function, Handler, Kind
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.events import Gap, Unreadable
-from freight_exchange.feed.options import check_text
+from freight_exchange.feed.feed import check_text
 from freight_exchange.filters import (
     Currencies,
     Numbers,

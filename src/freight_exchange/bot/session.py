@@ -19,11 +19,10 @@ from freight_exchange.bot.tasks import find_failure
 from freight_exchange.bot.work import Worker
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError, is_transient, retry_delay
 from freight_exchange.feed.events import Gap, load_event
-from freight_exchange.feed.options import WatchOptions
+from freight_exchange.feed.feed import FeedStatus, OfferFeedStatus, WatchOptions
 from freight_exchange.feed.poller import Poller
 from freight_exchange.feed.sources import Offers, Requests, SelectedBids, Source
 from freight_exchange.feed.state import State
-from freight_exchange.feed.status import FeedStatus, OfferFeedStatus
 from freight_exchange.store import feeds, fleet, work
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class Session:
         self._polling: list[anyio.CancelScope] = []
         self.pollers: dict[str, Poller] = {}
         self.has_joined = False
-        self.overdue = work.Overdue(0, None)
+        self.overdue: tuple[int, float | None] = 0, None
         self.doubts: list[Effect] = []
         self.unrouted = 0
         self.gaps: tuple[Gap, ...] = ()
@@ -267,7 +266,7 @@ class Session:
             self.gaps = tuple(cast(Gap, load_event(gap.kind, gap.payload)) for gap in stored)
             self.doubts = self.parts.ledger.doubts_in(db)
             self.unrouted = sum(feeds.count_open(db, store.feeds[name]) for name in self.pollers) if scans else 0
-            self.overdue = work.count_overdue(db, [*self._rows]) if scans else work.Overdue(0, None)
+            self.overdue = work.count_overdue(db, [*self._rows]) if scans else (0, None)
 
         await store.run(read)
 

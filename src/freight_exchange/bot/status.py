@@ -11,7 +11,7 @@ import attrs
 
 from freight_exchange.base import Serializable
 from freight_exchange.feed.events import Gap
-from freight_exchange.feed.status import Explanation, FeedStatus, OfferFeedStatus
+from freight_exchange.feed.feed import Explanation, FeedStatus, OfferFeedStatus
 from freight_exchange.store.effects import Effect
 from freight_exchange.store.work import DeliveryState
 

@@ -31,7 +31,6 @@ from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError, FencedError, HeldError, LoginRejectedError, StoreAwayError
 from freight_exchange.store.database import Store, as_store
 from freight_exchange.store.errors import HeldHereError, StoreRefusedError
-from freight_exchange.store.work import Overdue
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -292,10 +291,10 @@ class Supervisor:
         ages = self._ages()
         is_young = all(age <= _LIVE_INTERVALS * interval for age, interval in ages)
         waits = self._state in ("standby", "starting") or (session is not None and session.has_joined and not scans)
-        overdue, waited = Overdue(0, None), 0.0
+        waiting, waited = 0, 0.0
         if session is not None and scans and state != "stopped":
-            overdue = session.overdue
-            waited = 0.0 if overdue.since is None else max(0.0, session.parts.store.now - overdue.since)
+            waiting, since = session.overdue
+            waited = 0.0 if since is None else max(0.0, session.parts.store.now - since)
         doubts = [] if session is None else session.doubts
         return BotStatus(
             state=state,
@@ -304,7 +303,7 @@ class Supervisor:
             feed=None if session is None else session.feed_status(),
             offer_feed=None if session is None else session.offer_feed_status(),
             in_flight=len(metrics.in_flight),
-            waiting=overdue.count,
+            waiting=waiting,
             waited=timedelta(seconds=waited),
             handled=metrics.count_ended("done", "dropped"),
             retried=metrics.count_ended("failed"),

@@ -220,11 +220,11 @@ class Worker:
 
     async def _settle(self, claimed: work.Claimed, delivery: Delivery, verdict: Verdict) -> None:
         merged = delivery.merged if verdict.state == "done" else ()
-        result = work.Result(
-            state=verdict.state, delay=verdict.delay, error=verdict.error, refund=verdict.refund, merged=merged
-        )
         reach("before settle")
-        if await self._store.run(work.settle, self._store.me, claimed, result):
+        if await self._store.run(
+            work.settle, self._store.me, claimed, verdict.state,
+            delay=verdict.delay, error=verdict.error, refund=verdict.refund, merged=merged,
+        ):  # fmt: skip
             self._metrics.deliveries[delivery.name, verdict.ending] += 1 + len(merged)
         reach("after settle")
 

@@ -24,7 +24,10 @@ Answer = Literal["approved", "declined"]
 
 
 class Acknowledgeable(Serializable):
-    """Event that can be acknowledged on its own. It compares, prints and pickles as a value."""
+    """Event that can be acknowledged on its own. It compares, prints and pickles as a value.
+
+    The feed that delivers it sets `_acknowledge`.
+    """
 
     __slots__ = ("__weakref__", "_acknowledge")
 
@@ -41,15 +44,6 @@ class Acknowledgeable(Serializable):
         if acknowledge is None:
             raise ConfigurationError("only an event that a feed of this process has handed out can be acknowledged")
         await acknowledge()
-
-
-EventT = TypeVar("EventT", bound=Acknowledgeable)
-
-
-def acknowledgeable(event: EventT, acknowledge: Callable[[], Awaitable[None]]) -> EventT:
-    """Return the event, tied to the feed that delivers it."""
-    object.__setattr__(event, "_acknowledge", acknowledge)
-    return event
 
 
 @attrs.frozen(kw_only=True)
@@ -170,7 +164,7 @@ StoredEvent = RequestEvent | OfferEvent | BidSelected | Gap | Unreadable
 
 R = TypeVar("R", bound=Serializable)
 
-_UNREADABLE: Final = (
+UNREADABLE: Final = (
     "cannot be read: another version of this package wrote it, or it is damaged; use the version that wrote it, or"
     " another store"
 )
@@ -184,7 +178,7 @@ def load_event(kind: str, payload: bytes) -> StoredEvent:
     """Return the event of a stored row; raise `StoreError` if it is damaged, or of another version of this package."""
     event = _loaded(payload, None, f"an event ({kind}) in the store")
     if not isinstance(event, get_args(StoredEvent)) or event.kind != kind:
-        raise StoreError(f"an event ({kind}) in the store {_UNREADABLE}")
+        raise StoreError(f"an event ({kind}) in the store {UNREADABLE}")
     return event  # type: ignore[no-any-return]
 
 
@@ -196,4 +190,4 @@ def _loaded(payload: bytes, kind: type[Serializable] | None, what: str) -> Any:
     try:
         return from_json(bytes(payload)) if kind is None else from_json(bytes(payload), kind)
     except (ValidationError, ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{what} {_UNREADABLE}") from error
+        raise StoreError(f"{what} {UNREADABLE}") from error

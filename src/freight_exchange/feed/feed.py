@@ -1,25 +1,24 @@
-"""Feeds of events, pulled one by one or in batches, and acknowledged durably."""
+"""Feeds of events, pulled one by one or in batches, and acknowledged durably: options, status and explanations."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from random import Random
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
 import anyio
 import anyio.lowlevel
+import attrs
 
 from freight_exchange import validation
-from freight_exchange.errors import (
-    READ_ERRORS,
-    ConfigurationError,
-    DeadlineExceededError,
-    HeldError,
-    is_transient,
-)
+from freight_exchange.base import Serializable
+from freight_exchange.errors import READ_ERRORS, ConfigurationError, DeadlineExceededError, HeldError, is_transient
 from freight_exchange.feed.events import (
     Acknowledgeable,
     Event,
@@ -27,34 +26,236 @@ from freight_exchange.feed.events import (
     OfferEvent,
     OfferFeedEvent,
     RequestEvent,
-    acknowledgeable,
+    StoredEvent,
+    Unreadable,
     load_event,
+    load_record,
 )
-from freight_exchange.feed.options import WatchOptions
-from freight_exchange.feed.pace import Reports
+from freight_exchange.feed.pace import Pace, Reports
 from freight_exchange.feed.poller import ClientParts, Poller
-from freight_exchange.feed.sources import Source
-from freight_exchange.feed.status import (
-    Explanation,
-    FeedStatus,
-    OfferFeedStatus,
-    explain_offer,
-    explain_request,
-)
+from freight_exchange.feed.sources import Source, load_offer
+from freight_exchange.feed.state import WIDEST
+from freight_exchange.filters import OfferFilter, RequestFilter
+from freight_exchange.models import RateRequest
+from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, flag
 from freight_exchange.store import database, feeds, fleet
 
 if TYPE_CHECKING:
-    from freight_exchange.store.feeds import EventRow
+    from freight_exchange.options import Start
+    from freight_exchange.store import Store
+    from freight_exchange.store.feeds import EventRow, Item
 
 EventT = TypeVar("EventT", bound=Acknowledgeable)
 
 _logger = logging.getLogger("freight_exchange.feed")
 
+MIN_INTERVAL: Final = timedelta(seconds=1)
+MIN_RETENTION: Final = timedelta(seconds=WIDEST + 86_400)
+"""A day more than the service may list a request again for the same update."""
+
+_DAY: Final = timedelta(days=1)
+_MIN_LEASE: Final = 90.0
 _BATCH: Final = 100
 _BETWEEN_TRIES: Final = 1.0
-_LONGEST_BACKOFF: Final = 20.0
 _BINDING: Final = "feeds"
 """Name under which a store keeps the feeds of a program without a bot."""
+
+
+@attrs.frozen(kw_only=True)
+class WatchOptions:
+    """Options of a feed of requests, or of a poller. `exchange.watch()` describes most of them.
+
+    Attributes:
+        where: A `RequestFilter`, or an `OfferFilter` for offers; `None` for all events.
+        retention: Time for which the store keeps acknowledged events, and records that are no longer listed.
+        lease: Seconds for which each page extends the lease of the feed; by default three intervals, or more.
+    """
+
+    name: str = "requests"
+    start: Start = "now"
+    interval: timedelta = DEFAULT_INTERVAL
+    allowance: timedelta = DEFAULT_ALLOWANCE
+    where: Any = None
+    store: Store | str | os.PathLike[str] | None = None
+    standby: bool = False
+    retention: timedelta = MIN_RETENTION
+    lease: float = attrs.field(default=attrs.Factory(lambda self: _lease(self.interval), takes_self=True))
+
+    _filter: ClassVar[type[RequestFilter | OfferFilter]] = RequestFilter
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise ConfigurationError(f"name must be a text that is not empty, not {self.name!r}")
+        check_text(self.name, "name")
+        if isinstance(self.start, timedelta) and self._filter is RequestFilter:
+            if not timedelta(0) <= self.start <= validation.MAX_WINDOW:
+                raise ConfigurationError(
+                    f"start must be from zero to five days, which is all that the service lists, not {self.start}"
+                )
+        elif self.start not in ("now", "backfill"):
+            choices = "'now', 'backfill' or a timedelta" if self._filter is RequestFilter else "'now' or 'backfill'"
+            raise ConfigurationError(f"start must be {choices}, not {self.start!r}")
+        _check_duration(self.interval, "interval")
+        if self.interval < MIN_INTERVAL:
+            raise ConfigurationError(f"interval must be at least one second, to spare the service, not {self.interval}")
+        _check_duration(self.allowance, "allowance")
+        flag(self.standby, "standby")
+        if self.where is not None and not isinstance(self.where, self._filter):
+            raise ConfigurationError(f"where must be {self._filter.__name__}(...), not {type(self.where).__name__}")
+        database.as_store(self.store)
+
+
+@attrs.frozen(kw_only=True)
+class WatchOffersOptions(WatchOptions):
+    """Options of a feed of offers. `exchange.watch_offers()` describes them."""
+
+    _filter = OfferFilter
+
+
+def check_text(text: str, name: str) -> None:
+    """Check that a text can be stored as UTF-8; raise `ConfigurationError` otherwise."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"{name} holds half a character (a lone surrogate), which cannot be kept: {text!r}"
+        ) from None
+
+
+def _lease(interval: object) -> float:
+    return max(_MIN_LEASE, 3 * interval.total_seconds() if isinstance(interval, timedelta) else 0.0)
+
+
+def _check_duration(value: object, name: str) -> None:
+    if not isinstance(value, timedelta) or value <= timedelta(0):
+        raise ConfigurationError(f"{name} must be a timedelta of more than 0, not {value!r}")
+    if value > _DAY:
+        raise ConfigurationError(f"{name} must be at most {_DAY}, not {value}")
+
+
+Phase = Literal["priming", "live", "catching-up", "backing-off", "draining", "stopped"]
+"""State of a feed."""
+
+Verdict = Literal["unseen", "unreadable", "baseline", "excluded", "waiting", "handed-out"]
+
+
+@attrs.frozen(kw_only=True)
+class FeedStatus(Serializable):
+    """Status of a feed.
+
+    Attributes:
+        state: `priming` until the first scan is complete; `live`; `catching-up` after a restart, or after a scan that
+            took longer than its window allowed for; `backing-off` while scans fail; `draining`; `stopped`.
+        cover_age: Age of the watermark: the time before which no update was missed, except for those that the service
+            shows later than `allowance`. `None` before the feed was entered. In a healthy feed it stays small.
+        last_success: When the last complete scan began, UTC.
+        window, pages: Window and pages of the running or last scan.
+        allowance: Time that the service may take to show an update.
+        unacknowledged: Number of events that wait to be delivered or acknowledged.
+        gaps: The gaps that are not acknowledged yet.
+        retry_in: Time until the next request after a failure: at least an interval, and at least `Retry-After`.
+    """
+
+    state: Phase
+    cover_age: timedelta | None
+    last_success: datetime | None
+    window: timedelta
+    pages: int
+    allowance: timedelta
+    unacknowledged: int
+    gaps: tuple[Gap, ...]
+    retry_in: timedelta = timedelta(0)
+
+
+@attrs.frozen(kw_only=True)
+class OfferFeedStatus(Serializable):
+    """Status of a feed of offers. The other fields are as in `FeedStatus`.
+
+    Attributes:
+        cover_age: Time since the start of the last complete scan; `None` before the first. In a healthy feed it stays
+            small.
+        requests: Number of your requests that the last scan has listed with offers.
+        offers: Number of offers on them.
+    """
+
+    state: Phase
+    cover_age: timedelta | None
+    last_success: datetime | None
+    pages: int
+    requests: int
+    offers: int
+    unacknowledged: int
+    retry_in: timedelta = timedelta(0)
+
+
+@attrs.frozen(kw_only=True)
+class Explanation(Serializable):
+    """Explanation why a request was delivered or not; `str()` returns the sentence.
+
+    Attributes:
+        index: The request's identifier.
+        verdict: `unseen`: no scan has seen it. `unreadable`: it is listed and cannot be read. `baseline`: it was listed
+            when the feed began, and has not changed. `excluded`: the filter excludes it. `waiting`: its event waits to
+            be pulled. `handed-out`: its last event was acknowledged.
+        sentence: The verdict in words.
+        first_seen: When a scan first saw it, UTC; `None` if none has.
+        last_seen: When a scan or a look-up last saw it, or found it gone, UTC; `None` if that is unknown.
+        events: The kinds of its events that the store still has, oldest first.
+    """
+
+    index: int
+    verdict: Verdict
+    sentence: str
+    first_seen: datetime | None
+    last_seen: datetime | None
+    events: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def explain(
+    index: int,
+    what: str,
+    item: Item | None,
+    events: Sequence[EventRow],
+    to_utc: Callable[[float], datetime],
+    *,
+    unseen: str,
+    is_wanted: Callable[[StoredEvent], bool] = lambda event: True,
+    excluded: str = "",
+) -> Explanation:
+    """Explain why something was delivered or not, by its item and its events in the store.
+
+    `unseen` and `excluded` are the explanations if no scan has seen it, and if the filter excludes its last state.
+    """
+    kinds = tuple(event.kind for event in events)
+    told = (row for row in events if not row.acked and row.kind != Unreadable.kind)
+    waiting = next((row.kind for row in told if is_wanted(load_event(row.kind, row.payload))), None)
+    verdict: Verdict
+    if item is None and Unreadable.kind not in kinds:
+        verdict, why = "unseen", unseen
+    elif waiting is not None:
+        verdict, why = "waiting", f"is {waiting}, and its event waits to be pulled or acknowledged"
+    elif item is None or kinds[-1:] == (Unreadable.kind,):
+        verdict, why = "unreadable", "is listed and cannot be read: an Unreadable event has the reason"
+    elif excluded:
+        verdict, why = "excluded", excluded
+    elif item.version == 0:
+        verdict, why = "baseline", "was listed when the feed began, which delivers later ones only, and has not changed"
+    elif not kinds:
+        verdict, why = "handed-out", "was handed out, or excluded by a filter, longer ago than events are kept"
+    else:
+        verdict, why = "handed-out", f"was handed out and acknowledged: the last event was {kinds[-1]!r}"
+    return Explanation(
+        index=index,
+        verdict=verdict,
+        sentence=f"{what} {why}",
+        first_seen=None if item is None else to_utc(item.first_seen),
+        # A tombstone has no time at which the request was last seen.
+        last_seen=None if item is None or item.record is None else to_utc(item.last_seen),
+        events=kinds,
+    )
 
 
 class EventStream(Generic[EventT]):
@@ -68,18 +269,17 @@ class EventStream(Generic[EventT]):
         self._poller: Poller | None = None
         self._feed = 0
         self._is_open = self._is_pulled = False
+        self._gaps: dict[int, Gap] = {}
         self._reset()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._options.name!r} of {self._client.base_url}>"
 
     def _reset(self) -> None:
-        """Drop the events that were read; the next pull reads them again."""
+        """Drop the events that were read and are not acknowledged: the next pull reads them again."""
         self._waiting: deque[EventRow] = deque()
-        self._delivered: dict[int, EventRow] = {}
-        self._filtered: list[int] = []
+        self._taken: set[int] = set()
         self._last_read = 0
-        self._is_uncertain = False
 
     # Start and end
 
@@ -92,20 +292,26 @@ class EventStream(Generic[EventT]):
         self._is_open = True
         try:
             await self._poller.enter(epoch)
-            self._gaps: dict[int, Gap] = {}
+            self._gaps.clear()
             self._note(await self._store.run(feeds.gaps, self._feed))
-            await self._load()
         except BaseException:
-            await self._release()
+            await self.__aexit__()
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._release()
+        if self._poller is None or not self._is_open:
+            return
+        self._is_open = False
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._poller.leave()
+            finally:
+                await self._store.__aexit__(None, None, None)
 
     async def _account(self) -> str:
         """Return the email of the feed's account. While the credentials cannot be read, retry with backoff."""
-        client, pause = self._client, 1.0
+        client, pace = self._client, Pace(1.0, Random())
         reports = Reports(client.hooks, name=self._options.name, url=client.base_url)
         while True:
             try:
@@ -117,55 +323,39 @@ class EventStream(Generic[EventT]):
             except READ_ERRORS as error:
                 if not is_transient(error):
                     raise
-                await reports.send_error(error, pause)
-            await anyio.sleep(pause)
-            pause = min(_LONGEST_BACKOFF, 2 * pause)
+                await reports.send_error(error, pace.record_failure(anyio.current_time(), error))
+            await anyio.sleep(pace.quiet_for)
 
     async def _take(self, account: str) -> int:
         """Open the store, take the lease, and return its epoch; with `standby`, wait while another process has it."""
+        store, options = self._store, self._options
+        binding = fleet.Binding(self._client.base_url, account, _BINDING)
         is_waiting = False
         while True:
             try:
-                return await self._try_to_take(account)
+                async with contextlib.AsyncExitStack() as stack:
+                    await stack.enter_async_context(store)
+                    joined = await store.join(binding, lease=options.lease)
+                    self._feed = await store.run(feeds.find_feed, joined.binding, options.name)
+                    epoch = await store.run(fleet.take_feed, store.me, self._feed, lease=options.lease)
+                    if epoch is not None:
+                        stack.pop_all()
+                        return epoch
+                    holder = await store.run(feeds.holder_of, self._feed)
+                    problem = f"the feed {options.name!r} in {store.place} is held by {holder}: stop that one first"
+                    raise HeldError(problem, holder=holder)
             except HeldError as error:
-                if not self._options.standby:
+                if not options.standby:
                     raise
                 if not is_waiting:
-                    _logger.info("the feed %r stands by: it is held by %s", self._options.name, error.holder)
+                    _logger.info("the feed %r stands by: it is held by %s", options.name, error.holder)
                     is_waiting = True
             await anyio.sleep(_BETWEEN_TRIES)
-
-    async def _try_to_take(self, account: str) -> int:
-        store, options = self._store, self._options
-        await store.__aenter__()
-        try:
-            binding = fleet.Binding(self._client.base_url, account, _BINDING)
-            joined = await store.join(binding, lease=options.lease)
-            self._feed = await store.run(feeds.find_feed, joined.binding, options.name)
-            epoch = await store.run(fleet.take_feed, store.me, self._feed, lease=options.lease)
-            if epoch is None:
-                holder = await store.run(feeds.holder_of, self._feed)
-                problem = f"the feed {options.name!r} in {store.place} is held by {holder}: stop that one first"
-                raise HeldError(problem, holder=holder)
-        except BaseException:
-            await store.__aexit__(None, None, None)
-            raise
-        return epoch
-
-    async def _release(self) -> None:
-        if self._poller is None or not self._is_open:
-            return
-        self._is_open = False
-        with anyio.CancelScope(shield=True):
-            try:
-                await self._poller.leave()
-            finally:
-                await self._store.__aexit__(None, None, None)
 
     # Events
 
     def __aiter__(self) -> Self:
-        self._requeue()
+        self._reset()
         return self
 
     async def __anext__(self) -> EventT:
@@ -177,12 +367,12 @@ class EventStream(Generic[EventT]):
 
         Pulling the next batch acknowledges the one before it, except for events that are acknowledged already.
         """
-        self._requeue()
-        return _Batches(partial(self._pull, _BATCH), self._requeue)
+        self._reset()
+        return _Batches(self)
 
     async def ack(self) -> None:
         """Acknowledge the delivered events without pulling more."""
-        await self._acknowledge([*self._delivered])
+        await self._acknowledge(self._taken)
 
     async def _pull(self, most: int) -> tuple[EventT, ...]:
         poller = self._opened()
@@ -190,19 +380,15 @@ class EventStream(Generic[EventT]):
             raise ConfigurationError("this feed is being pulled by another task: give each task a feed of its own")
         self._is_pulled = True
         try:
-            # With a store that works in the event loop, a reader that only pulls could not be cancelled.
-            await anyio.lowlevel.checkpoint()
-            await self._acknowledge([*self._delivered])
             while True:
-                if events := self._deliver(most):
-                    self._client.hooks.found(self._options.name, [*self._delivered])
-                    return events
-                if self._filtered:
-                    await self._acknowledge([])
-                if not await self._load():
-                    await poller.step()
-                    await self._load()
+                # With a store that works in the event loop, a reader that only pulls could not be cancelled.
                 await anyio.lowlevel.checkpoint()
+                await self._acknowledge(self._taken)
+                if events := self._deliver(most):
+                    self._client.hooks.found(self._options.name, sorted(self._taken))
+                    return events
+                if not self._taken and not await self._load():
+                    await poller.step()
         finally:
             self._is_pulled = False
 
@@ -211,36 +397,26 @@ class EventStream(Generic[EventT]):
             raise ConfigurationError("this feed is not open: use it inside `async with exchange.watch() as feed`")
         return self._poller
 
-    def _requeue(self) -> None:
-        """Put delivered events that are not acknowledged back in the queue."""
-        if self._is_uncertain:
-            # An acknowledgement failed, and may have been committed: only a read shows what remains.
-            self._reset()
-        self._waiting.extendleft(reversed(self._delivered.values()))
-        self._delivered.clear()
-
     def _is_wanted(self, event: Any) -> bool:
         raise NotImplementedError
 
     def _deliver(self, most: int) -> tuple[EventT, ...]:
-        """Return up to `most` next events that pass the filter."""
-        wanted: dict[int, EventT] = {}
-        filtered: list[int] = []
+        """Take up to `most` next events that pass the filter, and the others before them."""
+        wanted: list[EventT] = []
+        taken: list[int] = []
         for row in self._waiting:
             if len(wanted) == most:
                 break
             event: Any = load_event(row.kind, row.payload)
             # The filter may be the user's own code. If it raises, nothing has been delivered yet.
             if self._is_wanted(event):
-                wanted[row.id] = acknowledgeable(event, partial(self._acknowledge, [row.id]))
-            else:
-                filtered.append(row.id)
-        for _ in range(len(wanted) + len(filtered)):
-            row = self._waiting.popleft()
-            if row.id in wanted:
-                self._delivered[row.id] = row
-        self._filtered += filtered
-        return tuple(wanted.values())
+                object.__setattr__(event, "_acknowledge", partial(self._acknowledge, [row.id]))
+                wanted.append(event)
+            taken.append(row.id)
+        for _ in taken:
+            self._waiting.popleft()
+        self._taken |= {*taken}
+        return tuple(wanted)
 
     async def _load(self) -> bool:
         """Read more events from the store, and return whether events wait."""
@@ -252,23 +428,14 @@ class EventStream(Generic[EventT]):
         return bool(self._waiting)
 
     async def _acknowledge(self, numbers: Iterable[int]) -> None:
-        """Acknowledge events, and those that the filter excluded."""
-        poller, done = self._opened(), {*self._filtered, *numbers}
+        poller, done = self._opened(), {*numbers}
         if not done:
             return
         with anyio.CancelScope(shield=True):
-            try:
-                poller.open_events = await poller.hold(lambda db: feeds.acknowledge(db, self._feed, sorted(done)))
-            except BaseException:
-                self._is_uncertain = True
-                raise
-        requeued = done - self._delivered.keys()
-        for number in done:
-            self._delivered.pop(number, None)
-        if requeued:
-            self._waiting = deque(row for row in self._waiting if row.id not in requeued)
-        # The filter may have excluded more events during the write.
-        self._filtered = [number for number in self._filtered if number not in done]
+            poller.open_events = await poller.hold(lambda db: feeds.acknowledge(db, self._feed, sorted(done)))
+        self._taken -= done
+        # After a new loop it may wait again.
+        self._waiting = deque(row for row in self._waiting if row.id not in done)
         for number in done:
             self._gaps.pop(number, None)
 
@@ -323,12 +490,24 @@ class Feed(EventStream[Event]):
         index = validation.identifier(index, "index")
         poller = self._opened()
         items, events = await self._store.run(feeds.history, self._feed, index)
+        item, where = items.get(str(index)), self._options.where
         unseen = (
             f"was in no scan: the scans cover updates before {poller.to_utc(poller.state.time):%Y-%m-%d %H:%M:%S} UTC,"
             f" and the service may show one up to {self._options.allowance.total_seconds():g} s late"
         )
-        item = items.get(str(index))
-        return explain_request(index, item, events, poller.to_utc, self._options.where, unseen)
+        field = None
+        if where is not None and item is not None and item.record is not None:
+            field = where.excluded_by(load_record(item.record, RateRequest))
+        return explain(
+            index,
+            f"request {index}",
+            item,
+            events,
+            poller.to_utc,
+            unseen=unseen,
+            is_wanted=self._is_wanted,
+            excluded="" if field is None else f"is excluded by the filter: {field}",
+        )
 
 
 class OfferFeed(EventStream[OfferFeedEvent]):
@@ -359,18 +538,34 @@ class OfferFeed(EventStream[OfferFeedEvent]):
         request, offer = validation.identifier(request, "request"), validation.identifier(offer, "offer")
         poller = self._opened()
         items, events = await self._store.run(feeds.history, self._feed, request)
-        item = items.get(f"{request}:{offer}")
-        return explain_offer(request, offer, item, events, poller.to_utc, self._options.where)
+        item, where = items.get(f"{request}:{offer}"), self._options.where
+
+        def is_its(row: EventRow) -> bool:
+            event = load_event(row.kind, row.payload)
+            return isinstance(event, OfferEvent) and event.offer.id == offer
+
+        excluded = ""
+        if where is not None and item is not None and item.record is not None:
+            excluded = "" if where.matches(*load_offer(item.record)) else "is excluded by the filter"
+        return explain(
+            request,
+            f"offer {offer} on request {request}",
+            item,
+            [*filter(is_its, events)],
+            poller.to_utc,
+            unseen="was in no scan: the service has not listed it, or it cannot be read",
+            is_wanted=self._is_wanted,
+            excluded=excluded,
+        )
 
 
 class _Batches(AsyncIterator[tuple[EventT, ...]]):
-    def __init__(self, pull: Callable[[], Awaitable[tuple[EventT, ...]]], requeue: Callable[[], None]) -> None:
-        self._pull = pull
-        self._requeue = requeue
+    def __init__(self, feed: EventStream[EventT]) -> None:
+        self._feed = feed
 
     def __aiter__(self) -> Self:
-        self._requeue()
+        self._feed._reset()
         return self
 
     async def __anext__(self) -> tuple[EventT, ...]:
-        return await self._pull()
+        return await self._feed._pull(_BATCH)

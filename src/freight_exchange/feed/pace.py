@@ -54,10 +54,6 @@ class Pace:
         """Schedule the scan after the one that begins now."""
         self.due = now + self.interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)
 
-    def repeat_soon(self, now: float) -> None:
-        """Schedule a wider scan soon: the last one took longer than its window allowed for."""
-        self.due = now + min(1.0, self.interval)
-
     def record_reply(self, *, is_deep: bool) -> None:
         """Record that a request succeeded."""
         self._has_answered = True

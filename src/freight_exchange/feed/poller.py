@@ -2,7 +2,8 @@
 
 1. `step` waits until a narrow scan, or a page of a deep one, is due. A narrow scan looks back to the watermark, and
    moves it. Deep scans look further back now and then, in one pass, and are overtaken by narrow ones.
-2. Each page is one transaction: `decide` compares it with the known items, and makes events.
+2. Each page is one transaction. An item is compared with its last state only: a change that is undone later makes two
+   events.
 3. The end of a scan shows which items are missing. Those that a look-up denies are gone.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random, getrandbits
 from typing import TYPE_CHECKING, Any, Final
@@ -31,31 +32,20 @@ from freight_exchange.errors import (
     is_transient,
     retry_delay,
 )
-from freight_exchange.feed.decide import NEVER, decide, decide_gone, key_of_unreadable, new_event
+from freight_exchange.feed.events import StoredEvent, Unreadable, dump_event
 from freight_exchange.feed.pace import Pace, Reports
-from freight_exchange.feed.state import (
-    LARGEST,
-    MOST_PASSES,
-    NARROW,
-    SCAN_TIME,
-    WIDEST,
-    Passes,
-    Snapshot,
-    State,
-    Tier,
-    Walk,
-)
+from freight_exchange.feed.sources import hash_of
+from freight_exchange.feed.state import LARGEST, MOST_PASSES, NARROW, SCAN_TIME, WIDEST, Passes, State, Tier
 from freight_exchange.hooks import Scan as ScanRecord
 from freight_exchange.hooks import ScanInfo, ScanProgress
 from freight_exchange.paging import keys_of
 from freight_exchange.store import feeds, fleet
-from freight_exchange.store.feeds import Item
+from freight_exchange.store.feeds import Item, NewEvent
 
 if TYPE_CHECKING:
     from freight_exchange.errors import DecodeError
-    from freight_exchange.feed.options import WatchOptions
-    from freight_exchange.feed.sources import Kind, Sighting, Source
-    from freight_exchange.feed.status import Phase
+    from freight_exchange.feed.feed import Phase, WatchOptions
+    from freight_exchange.feed.sources import Between, Kind, Sighting, Source
     from freight_exchange.instruments import Hooks
     from freight_exchange.platform.clock import Clock, Reading
     from freight_exchange.store import Store
@@ -73,6 +63,8 @@ _FEW: Final = 2
 _MOST_ATTEMPTS: Final = 12
 _TAKE_OVER: Final = 1.0
 _BETWEEN_LINES: Final = 15.0
+_NEVER: Final = -1e18
+"""`updated_after` of an item whose absence proves nothing until it is listed again."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -92,29 +84,24 @@ class Scan:
 
     Attributes:
         is_deep: Whether it looks further back than to the watermark, and does not move it.
-        unseen, tells_baseline: As in `decide`.
         began: When it requested its first page.
         seen: The items that it has listed, each with its request.
         uncertain: Requests with a part that cannot be read.
         missing: Items that it should have listed, at its end.
         moved: Whether it has moved the watermark, at its end.
-        refusal: The last refusal that counted as the end.
         attempts: Failures since its last page.
     """
 
     tier: Tier
     window: int
-    walk: Walk
+    walk: Passes
     is_deep: bool
     started: float
     began: Reading
-    unseen: Kind | None = "new"
-    tells_baseline: bool = False
     seen: dict[str, int] = attrs.field(factory=dict)
     uncertain: set[int | None] = attrs.field(factory=set)
     missing: Sequence[Item] = ()
     moved: bool = False
-    refusal: FreightExchangeError | None = None
     pages: int = 0
     rows: int = 0
     events: int = 0
@@ -122,7 +109,7 @@ class Scan:
 
     @property
     def is_complete(self) -> bool:
-        return self.walk.ended and not self.walk.ignores_offset
+        return self.walk.ended and not self.walk.up.ignores_offset
 
 
 class Poller:
@@ -151,14 +138,13 @@ class Poller:
         self.window = self.pages = self.open_events = self.subjects = self.items = 0
         self._last_success: datetime | None = None
         self._epoch = 0
-        self._narrow: Scan | None = None
-        self._deep: Scan | None = None
+        self._running: dict[bool, Scan] = {}
         self._duration = SCAN_TIME
         self._largest = LARGEST
-        self._is_swept = self._is_long = self._is_cut = False
+        self._done: dict[str, float] = {}
         self._missing_since: dict[str, float] = {}
         self._look_up_after: dict[int | None, float] = {}
-        self._pruned = self._logged = -math.inf
+        self._logged = -math.inf
 
     # Life
 
@@ -192,7 +178,7 @@ class Poller:
             FreightExchangeError: The service does not exist or refuses, so waiting does not help.
         """
         self._epoch = epoch
-        self._narrow = self._deep = None
+        self._running.clear()
         text, self.open_events = await self._store.run(
             lambda db: (feeds.load_state(db, self._feed), feeds.count_open(db, self._feed))
         )
@@ -269,19 +255,21 @@ class Poller:
     async def _next(self) -> Scan:
         while True:
             now = anyio.current_time()
-            scan = self._narrow if self._narrow is not None and self._narrow.pages else None
+            scan, deep = self._running.get(False), self._running.get(True) or self._plan_deep(now)
+            if scan is not None and not scan.pages:
+                scan = None
             # What `start` asks for is read at once after the first scan.
             is_urgent = scan is not None or self.state.stage == "listed"
             narrow_due = max(now if is_urgent else self.pace.due, self.pace.quiet_until)
-            self._deep = self._deep or self._plan_deep(now)
-            deep_due = math.inf if self._deep is None else max(self.pace.deep_due, self.pace.quiet_until)
+            deep_due = math.inf if deep is None else max(self.pace.deep_due, self.pace.quiet_until)
             if narrow_due <= now:
                 if scan is None or not self._reaches(scan, self._clock.read()):
                     self.pace.take_turn(now)
-                    scan = self._narrow = self._plan(now)
+                    scan = self._running[False] = self._plan(now)
                 return scan
-            if self._deep is not None and deep_due <= now:
-                return self._deep
+            if deep is not None and deep_due <= now:
+                self._running[True] = deep
+                return deep
             # Some timers fire a little early.
             await anyio.sleep(max(min(narrow_due, deep_due) - now, 0.001))
 
@@ -293,32 +281,24 @@ class Poller:
         """Plan the scan that covers all updates since the watermark."""
         state, read, start = self.state, self._clock.read(), self._options.start
         tier, window = NARROW, state.window(read, self._allowance, self._duration)
-        unseen: Kind | None = "new"
-        tells_baseline = False
         if state.stage == "new":
-            tier, window, unseen = self._source.ladder[0], WIDEST, "first" if start == "backfill" else None
+            tier, window = self._source.ladder[0], WIDEST
         elif state.stage == "listed" and isinstance(start, timedelta):
-            since = start.total_seconds() + state.age(read) + self._duration
-            window, unseen, tells_baseline = math.ceil(min(WIDEST, max(1.0, since))), "first", True
+            window = math.ceil(min(WIDEST, max(1.0, start.total_seconds() + state.age(read) + self._duration)))
         elif self._source.windowed and window > _RECENT:
             tier = next((one for one in reversed(self._source.ladder) if one.window >= window), self._source.ladder[0])
             window = max(window, tier.window)
-        if tier is NARROW and not self._is_cut:
-            walk: Walk = Snapshot(self._source.safe, self._largest, is_long=self._is_long)
-        else:
-            walk = self._passes(tier, is_deep=False)
-        return Scan(
-            tier=tier, window=window, walk=walk, is_deep=False, started=now, began=read, unseen=unseen,
-            tells_baseline=tells_baseline,
-        )  # fmt: skip
+        walk = self._passes(tier, is_deep=False)
+        return Scan(tier=tier, window=window, walk=walk, is_deep=False, started=now, began=read)
 
     def _plan_deep(self, now: float) -> Scan | None:
-        """Plan a deep scan if one is due: one pass, since what it skips the next one finds."""
+        """Plan the deepest scan that is due, if any: one pass, since what it skips the next one finds."""
         read = self._clock.read()
         if not self.state.is_primed or self.state.window(read, self._allowance, self._duration) > _RECENT:
             return None
-        tier = self.state.due(self._source.ladder, read, is_swept=self._is_swept)
-        if tier is None:
+        time = self.state.at(read)
+        due = (one for one in self._source.ladder if time - self._done.get(one.name, -math.inf) >= one.every)
+        if (tier := next(due, None)) is None:
             return None
         if tier is not self._source.ladder[-1]:
             self._largest = LARGEST
@@ -326,9 +306,8 @@ class Poller:
         return Scan(tier=tier, window=max(tier.window, 1), walk=walk, is_deep=True, started=now, began=read)
 
     def _passes(self, tier: Tier, *, is_deep: bool) -> Passes:
-        past_end = max(tier.past_end, self._source.safe + 1)
-        is_single = is_deep or not self._source.windowed
-        return Passes(self._source.safe, self._largest, past_end=past_end, most=1 if is_single else MOST_PASSES)
+        most = 1 if is_deep or not self._source.windowed else MOST_PASSES
+        return Passes(self._source.safe, self._largest, past_end=tier.past_end, most=most)
 
     async def _run(self, scan: Scan) -> None:
         """Read pages until the scan ends; a deep one pauses for events, and for narrow scans."""
@@ -341,7 +320,7 @@ class Poller:
                     is_overtaken = scan.is_deep and anyio.current_time() >= self.pace.due
                     if scan.events > events or is_overtaken:
                         return
-            if scan.walk.ignores_offset:
+            if scan.walk.up.ignores_offset:
                 raise FeedProtocolError(
                     "every page of the listing is its first one: the service ignores `offset`, or a proxy drops the"
                     ' bodies of GETs, which get_parameters="query" avoids'
@@ -356,80 +335,58 @@ class Poller:
             raise
         await self._end(scan)
 
-    async def _read_page(self, scan: Scan) -> None:
-        walk, sent = scan.walk, self._clock.read()
-        if not scan.pages:
-            scan.began = sent
+    async def _fetch(self, scan: Scan) -> wire.Rows[Any]:
+        """Fetch the next page, and let the walk process it, or the refusal in its place."""
+        walk = scan.walk
         try:
-            page = await self._source.page(walk.number, walk.size, scan.window)
+            page = await self._source.page(walk.now.number, walk.now.size, scan.window)
         except READ_ERRORS as error:
             # The page may have needed a login, whose error is not about the listing.
             if is_from_login(error) or not walk.refuse(error.status):
                 raise
-            scan.refusal, page = error, wire.Rows[Any](())
+            page = wire.Rows[Any](())
         else:
             walk.take(keys_of(page, self._source.row_key))
-        if walk.broken and scan.refusal is not None:
-            raise scan.refusal
-        if walk.is_cut:
-            self._is_cut = True
-            scan.walk = self._passes(scan.tier, is_deep=scan.is_deep)
+        if walk.up.broken:
+            raise FeedProtocolError("rows follow a page that was refused like one behind the last row: an outage")
         scan.pages += 1
         scan.rows += len(page.records) + len(page.broken)
         scan.attempts = 0
         self.pace.record_reply(is_deep=scan.is_deep)
         if not scan.is_deep:
             self.window, self.pages = scan.window, scan.pages
-        sightings = {
-            one.key: one for record in self._source.merged(page.records) for one in self._source.sightings(record)
-        }
-        await self._commit(scan, sightings, self._source.unreadable(page), sent, self._clock.read())
+        return page
 
-    async def _commit(
-        self,
-        scan: Scan,
-        sightings: dict[str, Sighting],
-        unreadable: Sequence[DecodeError],
-        sent: Reading,
-        received: Reading,
-    ) -> None:
-        """Write a page: its items, its events and, with the last page, the watermark."""
-        before, source = self.state, self._source
-        at = before.at(sent)
+    async def _read_page(self, scan: Scan) -> None:
+        """Read a page, and write its items, its events and, with the last page, the watermark."""
+        source, before, sent = self._source, self.state, self._clock.read()
+        if not scan.pages:
+            scan.began = sent
+        page = await self._fetch(scan)
+        received = self._clock.read()
+        sightings = {one.key: one for record in source.merged(page.records) for one in source.sightings(record)}
+        unreadable = {f"unreadable:{hash_of(error.raw)}": error for error in source.unreadable(page)}
         scan.seen |= {key: one.subject for key, one in sightings.items()}
-        scan.uncertain |= {wire.index_of_raw(error.raw) for error in unreadable}
+        scan.uncertain |= {wire.index_of_raw(error.raw) for error in unreadable.values()}
         for key in sightings:
             self._missing_since.pop(key, None)
-        keys = [*sightings, *map(key_of_unreadable, unreadable)]
+        # One pass may skip a row that moves, which the next one finds.
+        between = before.between(received, self._allowance or self.pace.interval)
 
         def write(db: Database) -> tuple[State, int, Sequence[Item], bool]:
             state, moved = before, False
             missing: Sequence[Item] = ()
-            known = feeds.items(db, self._feed, keys) if keys else {}
-            changed, seen, events = decide(
-                db,
-                source,
-                sightings.values(),
-                unreadable,
-                known,
-                at=at,
-                since=at - scan.window if source.windowed else at,
-                recent=before.time - self._allowance,
-                # One pass may skip a row that moves, which the next one finds.
-                between=before.between(received, self._allowance or self.pace.interval),
-                unseen=scan.unseen,
-                tells_baseline=scan.tells_baseline,
-            )
-            feeds.put_items(db, self._feed, changed)
-            feeds.touch_items(db, self._feed, [one for one in seen if source.windowed or _is_stale(known[one.key], at)])
+            events = self._compare(db, scan, sightings, unreadable, before.at(sent), between)
             if scan.is_complete:
-                if state.is_primed and source.tells_absence:
+                if before.is_primed and source.tells_absence:
                     missing = self._missing(db, scan, before.at(received))
-                moved = not scan.is_deep and (not state.is_primed or self._reaches(scan, received))
-                gap = state.gap(received, self._allowance) if moved and source.windowed else None
+                is_whole = self._reaches(scan, received) if before.is_primed else not source.is_partial
+                moved = not scan.is_deep and is_whole
+            if moved:
+                gap = before.gap(received, self._allowance) if source.windowed else None
                 if gap is not None:
-                    events.append(new_event(f"gap:{state.time}", None, gap))
-                state = self._after(scan, moved=moved)
+                    events.append(_new_event(f"gap:{before.time}", None, gap))
+                state = self._moved(scan)
                 feeds.put_state(db, self._feed, state.dump())
             return state, feeds.add_events(db, self._feed, events), missing, moved
 
@@ -438,34 +395,75 @@ class Poller:
                 self.state, added, scan.missing, scan.moved = await self.hold(write)
             except BaseException:
                 # It may be committed or not. The next scan reads it again.
-                self._narrow = self._deep = None
+                self._running.clear()
                 raise
             scan.events += added
             self.open_events += added
 
-    def _after(self, scan: Scan, *, moved: bool) -> State:
-        state, time = self.state, self.state.at(scan.began)
-        done = {
-            one.name: time
-            for one in self._source.ladder
-            if one.name == scan.tier.name
-            or (self._source.windowed and one.window <= scan.window and scan.tier is not NARROW)
-        }
-        state = attrs.evolve(state, done={**state.done, **done})
-        if not moved:
-            return state
-        is_listed = state.stage == "new" and isinstance(self._options.start, timedelta)
-        return attrs.evolve(state, time=time, reading=scan.began, stage="listed" if is_listed else "primed")
+    def _compare(
+        self,
+        db: Database,
+        scan: Scan,
+        sightings: Mapping[str, Sighting],
+        unreadable: Mapping[str, DecodeError],
+        at: float,
+        between: Between,
+    ) -> list[NewEvent]:
+        """Write the items of a page that was requested at a time on the feed's clock, and return its events."""
+        state, source = self.state, self._source
+        tells_baseline = state.stage == "listed"
+        tells_first = tells_baseline or self._options.start == "backfill"
+        unseen: Kind | None = "new" if state.is_primed else "first" if tells_first else None
+        known = feeds.items(db, self._feed, [*sightings, *unreadable])
+        changed: list[Item] = []
+        seen: list[Item] = []
+        events: list[NewEvent] = []
+        for key, one in sightings.items():
+            before = known.get(key, Item(key, one.subject, b"?", None, 0, at, at, _NEVER))
+            is_changed = before.digest != one.digest
+            kind: Kind | None = "changed" if is_changed else None
+            if key not in known or (before.version == 0 and tells_baseline):
+                kind = unseen
+            # What earlier scans lacked is younger than the watermark. A look-up confirms what follows from this.
+            recent = state.time - self._allowance if state.is_primed and is_changed else _NEVER
+            updated = max(at - scan.window if source.windowed else at, recent, before.updated_after)
+            if kind is None and not is_changed and before.record is not None:
+                if source.windowed or before.last_seen < at - _HOUR or before.updated_after == _NEVER:
+                    seen.append(before._replace(last_seen=at, updated_after=updated))
+                continue
+            record, version = one.dump(), before.version
+            previous = before.record if kind == "changed" else None
+            event = kind and source.event(db, kind, record, previous, between, returned=not before.digest)
+            if event is not None:
+                version += 1
+                events.append(_new_event(f"{key}:{version}", one.subject, event))
+            changed.append(Item(key, one.subject, one.digest, record, version, before.first_seen, at, updated))
+        for key, error in unreadable.items():
+            if key not in known:
+                index = wire.index_of_raw(error.raw)
+                told = Unreadable(index=index, raw=error.raw, error=str(error), observed=between[1])
+                events.append(_new_event(key, index, told))
+                changed.append(Item(key, index, b"?", None, 1, at, at, _NEVER))
+        feeds.put_items(db, self._feed, changed)
+        feeds.touch_items(db, self._feed, seen)
+        return events
+
+    def _moved(self, scan: Scan) -> State:
+        """Return the state after a scan that moves the watermark to its start."""
+        tells_later = self._source.windowed and isinstance(self._options.start, timedelta)
+        is_listed = self.state.stage == "new" and tells_later
+        return State(time=self.state.at(scan.began), reading=scan.began, stage="listed" if is_listed else "primed")
 
     # Outcomes
 
     async def _end(self, scan: Scan) -> None:
-        self._is_swept = self._is_swept or scan.tier is self._source.ladder[0]
-        self._drop(scan)
+        ladder = self._source.ladder
+        if scan.tier in ladder:
+            time = self.state.at(scan.began)
+            self._done |= {one.name: time for one in ladder[ladder.index(scan.tier) :]}
+        del self._running[scan.is_deep]
         if not scan.is_deep:
             now = anyio.current_time()
-            self._is_long = scan.walk.is_long
-            self._is_cut = self._is_cut and scan.walk.is_long
             self._duration = max(SCAN_TIME, now - scan.started)
             self._phase = "priming" if not self.state.is_primed else "live" if scan.moved else "catching-up"
             if scan.moved:
@@ -473,18 +471,15 @@ class Poller:
                 self.subjects, self.items = len({*scan.seen.values()}), len(scan.seen)
             else:
                 # The window slid past the watermark during the scan: repeat it with a wider window.
-                self.pace.repeat_soon(now)
+                self.pace.due = now + min(1.0, self.pace.interval)
         await self._reports.send_recovery()
-        await self._report_end(scan, is_complete=scan.is_deep or scan.moved)
+        await self._report_end(scan)
         if scan.missing:
             await self._look_up(scan)
-        await self._prune()
-
-    def _drop(self, scan: Scan) -> None:
-        if scan.is_deep:
-            self._deep = None
-        else:
-            self._narrow = None
+        if scan.tier is not NARROW:
+            # In parts, so that no reader waits long.
+            now, retention = self.state.at(self._clock.read()), self._options.retention.total_seconds()
+            await self.hold(lambda db: feeds.prune(db, self._feed, items_before=now - retention, retention=retention))
 
     async def _fail(self, scan: Scan, error: FreightExchangeError) -> None:
         if isinstance(error, LoginRejectedError) or not (self.state.is_primed or is_transient(error)):
@@ -492,14 +487,14 @@ class Poller:
             raise error
         scan.attempts += 1
         pause = self.pace.record_failure(anyio.current_time(), error, is_deep=scan.is_deep)
-        if scan.walk.size > self._source.safe and scan.walk.number == 0:
+        if scan.walk.now.size > self._source.safe and scan.walk.now.number == 0:
             # Large pages may be too slow for the service or the network, until the next hourly scan.
             self._largest = max(self._source.safe, self._largest // 10)
             scan.walk = self._passes(scan.tier, is_deep=scan.is_deep)
-        is_over = not scan.pages or scan.attempts >= _MOST_ATTEMPTS or scan.walk.broken or not is_transient(error)
-        if is_over or isinstance(error, FeedProtocolError):
-            self._drop(scan)
-            await self._report_end(scan, is_complete=False, error=error)
+        is_lasting = not is_transient(error) or isinstance(error, FeedProtocolError)
+        if is_lasting or not scan.pages or scan.attempts >= _MOST_ATTEMPTS:
+            del self._running[scan.is_deep]
+            await self._report_end(scan, error)
         if self.state.stage != "new" and not scan.is_deep:
             self._phase = "backing-off"
         await self._reports.send_error(error, pause)
@@ -509,10 +504,9 @@ class Poller:
         tier, window = (scan.tier.name, scan.window) if self._source.windowed else ("complete", 0)
         return {"feed": self._options.name, "tier": tier, "window": window}
 
-    async def _report_end(self, scan: Scan, *, is_complete: bool, error: FreightExchangeError | None = None) -> None:
-        elapsed = anyio.current_time() - scan.started
-        ends: dict[str, Any] = {"pages": scan.pages, "rows": scan.rows, "events": scan.events, "elapsed": elapsed}
-        await self._client.hooks.emit(ScanRecord(**self._facts(scan), **ends, error=error, complete=is_complete))
+    async def _report_end(self, scan: Scan, error: FreightExchangeError | None = None) -> None:
+        is_complete = error is None and (scan.is_deep or scan.moved)
+        await self._report(ScanRecord, scan, rows=scan.rows, events=scan.events, error=error, complete=is_complete)
 
     async def _report_progress(self, scan: Scan) -> None:
         now, count = anyio.current_time(), len(scan.seen)
@@ -522,18 +516,11 @@ class Poller:
                 "the feed %r is reading what was updated in the last %d s: %d pages, %d records so far",
                 self._options.name, scan.window, scan.pages, count,
             )  # fmt: skip
-        ends: dict[str, Any] = {"pages": scan.pages, "requests": count, "elapsed": now - scan.started}
-        await self._client.hooks.emit(ScanProgress(**self._facts(scan), **ends, first=not self.state.is_primed))
+        await self._report(ScanProgress, scan, requests=count, first=not self.state.is_primed)
 
-    async def _prune(self) -> None:
-        now, retention = self.state.at(self._clock.read()), self._options.retention.total_seconds()
-        if now - self._pruned < _HOUR:
-            return
-        is_more_due = await self.hold(
-            lambda db: feeds.prune(db, self._feed, items_before=now - retention, retention=retention)
-        )
-        # Pruning runs in parts, one after each scan, so that no reader waits long.
-        self._pruned = -math.inf if is_more_due else now
+    async def _report(self, record: type[ScanRecord | ScanProgress], scan: Scan, **facts: Any) -> None:
+        elapsed = anyio.current_time() - scan.started
+        await self._client.hooks.emit(record(**self._facts(scan), pages=scan.pages, elapsed=elapsed, **facts))
 
     # Absence
 
@@ -543,7 +530,7 @@ class Poller:
         A listing that lacks much proves nothing for an hour: it may be a failed query, a cache or a stale replica. So
         does an empty narrow scan.
         """
-        since = now - scan.window + 1 if self._source.windowed else NEVER
+        since = now - scan.window + 1 if self._source.windowed else _NEVER
         live = feeds.live_items(db, self._feed, since)
         rows = [row for row in live if row.key not in scan.seen and row.subject not in scan.uncertain]
         is_much = len(rows) > _FEW and 2 * len(rows) > len(scan.seen)
@@ -597,27 +584,35 @@ class Poller:
 
         A scan that lacked what a look-up shows has dated its update wrongly, by an earlier scan that missed it.
         """
-        read = self._clock.read()
-        at = self.state.at(read)
-        latest = datetime.fromtimestamp(read.wall, UTC)
+        read, source = self._clock.read(), self._source
+        at, latest = self.state.at(read), datetime.fromtimestamp(read.wall, UTC)
         last_seen = {row.key: row.last_seen for row in rows}
 
         def write(db: Database) -> int:
             known = feeds.items_of(db, self._feed, subject)
-            current = [item for item in known if item.digest and item.last_seen == last_seen.get(item.key)]
-            found = [item for item in current if present is None or item.key in present]
-            feeds.touch_items(db, self._feed, [item._replace(updated_after=NEVER) for item in found])
-            items = [item for item in current if item not in found]
-            last = max((item.last_seen for item in items), default=at)
-            between = latest - timedelta(seconds=at - last + self._allowance), latest
-            changed, events = decide_gone(db, self._source, items, self._source.expected(known), at, between)
-            feeds.put_items(db, self._feed, changed)
+            expected = source.expected(known)
+            found: list[Item] = []
+            gone: list[Item] = []
+            events: list[NewEvent] = []
+            for item in known:
+                if not item.digest or item.last_seen != last_seen.get(item.key):
+                    continue
+                exists = present is None or item.key in present
+                if exists or item.record is None or item.key not in expected:
+                    found.append(item._replace(updated_after=_NEVER))
+                    continue
+                between = latest - timedelta(seconds=at - item.last_seen + self._allowance), latest
+                event = source.event(db, "gone", item.record, item.record, between, returned=False)
+                assert event is not None
+                gone.append(item._replace(digest=b"", version=item.version + 1, last_seen=at))
+                events.append(_new_event(f"{item.key}:{item.version + 1}", subject, event))
+            feeds.touch_items(db, self._feed, found)
+            feeds.put_items(db, self._feed, gone)
             return feeds.add_events(db, self._feed, events)
 
         with anyio.CancelScope(shield=True):
             self.open_events += await self.hold(write)
 
 
-def _is_stale(item: Item, now: float) -> bool:
-    """Return whether an item without a change has to be written, since it was last seen long ago, or was missed."""
-    return item.last_seen < now - _HOUR or item.updated_after == NEVER
+def _new_event(key: str, subject: int | None, event: StoredEvent) -> NewEvent:
+    return NewEvent(key, subject, event.kind, dump_event(event))

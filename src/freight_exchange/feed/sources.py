@@ -18,14 +18,7 @@ from freight_exchange.base import EXACT
 from freight_exchange.endpoints.resources import SEARCH, SEARCH_ALL
 from freight_exchange.endpoints.service import joined
 from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError, is_from_login
-from freight_exchange.feed.events import (
-    Answer,
-    BidSelected,
-    OfferEvent,
-    RequestEvent,
-    StoredEvent,
-    load_record,
-)
+from freight_exchange.feed.events import Answer, BidSelected, OfferEvent, RequestEvent, StoredEvent, load_record
 from freight_exchange.feed.state import WIDEST, Tier
 from freight_exchange.models import Bid, BidStatus, BidsType, Listing, Offer, OfferStatus, RateRequest, SearchType
 from freight_exchange.paging import Listed, Reported
@@ -72,6 +65,7 @@ class Source:
         safe: Rows of a page that no service cuts.
         windowed: Whether the listing has a window. If not, each scan reads all of it, in one pass.
         tells_absence: Whether an item that is not listed any more makes an event.
+        is_partial: Whether a listed item is still left out, so that the first reading has to be repeated.
         ladder: The deep tiers, the deepest first.
     """
 
@@ -79,6 +73,7 @@ class Source:
     safe: ClassVar[int] = 10
     windowed: ClassVar[bool] = False
     tells_absence: ClassVar[bool] = True
+    is_partial: bool = False
     ladder: ClassVar[Sequence[Tier]] = (Tier("hourly", _HOUR, 0, 100), Tier("often", 300.0, 0, 20))
 
     def __init__(self, service: Service, listed: Listed[Any]) -> None:
@@ -174,7 +169,7 @@ class Requests(Source):
             kind=self._KINDS[kind],
             request=request,
             previous=previous,
-            changed=() if previous is None or kind != "changed" else _differences(previous, request),
+            changed=() if previous is None else _differences(previous, request),
             returned=returned,
             observed_between=between,
         )
@@ -233,20 +228,17 @@ class Offers(Source):
         answer = _answer(offer, listing)
         if previous is not None and listed is not None and answer == _answer(previous, listed):
             answer = None
-        if kind == "gone":
-            return OfferEvent(kind="gone", offer=offer, listing=listing, previous=offer, observed_between=between)
         if kind == "first" and answer:
             return None
-        is_change = kind == "changed" and previous is not None
         return OfferEvent(
-            kind="answered" if answer else "changed" if kind == "changed" else "new",
+            kind="answered" if answer else "new" if kind == "first" else kind,
             offer=offer,
             listing=listing,
             previous=previous,
             changed=tuple(
                 name
                 for name in _OFFER_FIELDS
-                if is_change and (getattr(offer, name) or None) != (getattr(previous, name) or None)
+                if previous is not None and (getattr(offer, name) or None) != (getattr(previous, name) or None)
             ),
             returned=returned,
             answer=answer,
@@ -270,18 +262,23 @@ class SelectedBids(Source):
         self._requests = requests
         self._without_contact: Counter[int] = Counter()
 
+    async def page(self, number: int, size: int, window: int) -> wire.Rows[Any]:
+        if number == 0:
+            self.is_partial = False
+        return await super().page(number, size, window)
+
     def row_key(self, record: Bid) -> Hashable:
         return record
 
     def sightings(self, record: Bid) -> Iterable[Sighting]:
         """Yield a bid that is selected. The filter of the listing is no proof: a service may ignore it."""
-        has_contact = record.contact is not None or record.company is not None
-        if not has_contact and record.status != BidStatus.SELECTED:
-            return
-        if not has_contact:
+        if record.contact is None and record.company is None:
+            if record.status != BidStatus.SELECTED:
+                return
             # Its contact may come with a later reading.
             self._without_contact[record.index] += 1
             if self._without_contact[record.index] < _READINGS_WITHOUT_CONTACT:
+                self.is_partial = True
                 return
         yield Sighting(str(record.index), record.index, b"selected", lambda: to_json(record).encode())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final, Literal
@@ -18,9 +18,9 @@ import attrs
 
 from freight_exchange import validation
 from freight_exchange.errors import StoreError
-from freight_exchange.feed.events import Gap
+from freight_exchange.feed.events import UNREADABLE, Gap
 from freight_exchange.platform.clock import Reading, max_elapsed, rebased
-from freight_exchange.walk import REFUSALS, Down, Pass
+from freight_exchange.walk import Down, Pass
 
 WIDEST: Final = int(validation.MAX_WINDOW.total_seconds())
 """Widest window that the service allows, in seconds (service document, 8)."""
@@ -32,8 +32,6 @@ LARGEST: Final = 1000
 """Rows of the largest page that is requested."""
 
 MOST_PASSES: Final = 4
-_SHIFT: Final = 2
-"""Known rows behind the last one of a snapshot that new rows at its beginning may have shifted there meanwhile."""
 
 
 @attrs.frozen
@@ -66,13 +64,11 @@ class State:
         reading: The same time by all other clocks.
         stage: `new`; `listed` once the first scan has read all that was there; `primed` once all that `start` asks for
             is told.
-        done: When a scan of each tier last ended, by the tier's name.
     """
 
     time: float
     reading: Reading
     stage: Literal["new", "listed", "primed"] = "new"
-    done: Mapping[str, float] = attrs.field(factory=dict)
 
     def dump(self) -> str:
         return json.dumps(attrs.asdict(self, recurse=True), separators=(",", ":"))
@@ -86,10 +82,7 @@ class State:
             kept: dict[str, Any] = json.loads(text)
             return cls(**{**kept, "reading": rebased(Reading(**kept["reading"]), now)})
         except (KeyError, TypeError, ValueError) as error:
-            raise StoreError(
-                "the state of a feed in the store cannot be read: another version of this package wrote it, or it is"
-                " damaged; use the version that wrote it, or another store"
-            ) from error
+            raise StoreError(f"the state of a feed in the store {UNREADABLE}") from error
 
     @property
     def is_primed(self) -> bool:
@@ -112,146 +105,65 @@ class State:
         """Return whether a window that ends now still covers the watermark. It slides while pages are read."""
         return window >= WIDEST or self.age(now) + allowance <= window
 
-    def due(self, ladder: Sequence[Tier], now: Reading, *, is_swept: bool) -> Tier | None:
-        """Return the deepest tier that is due; the first of the ladder is due at each start."""
-        time = self.at(now)
-        for tier in ladder:
-            last = self.done.get(tier.name)
-            if last is None or time - last >= tier.every or (tier is ladder[0] and not is_swept):
-                return tier
-        return None
-
     def between(self, now: Reading, allowance: float) -> tuple[datetime | None, datetime]:
         """Return the earliest and latest time of what a scan finds now, in UTC."""
         latest = datetime.fromtimestamp(now.wall, UTC)
-        return (latest - self._since(now, allowance) if self.is_primed else None), latest
+        reach = timedelta(seconds=min(self.age(now), 1e9) + allowance)
+        return latest - reach if self.is_primed else None, latest
 
     def gap(self, now: Reading, allowance: float) -> Gap | None:
         """Return the time that no window reaches any more, if there is any."""
-        if not self.is_primed or self.age(now) + allowance <= WIDEST:
-            return None
-        latest = datetime.fromtimestamp(now.wall, UTC)
-        return Gap(since=latest - self._since(now, allowance), until=latest - timedelta(seconds=WIDEST))
-
-    def _since(self, now: Reading, allowance: float) -> timedelta:
-        return timedelta(seconds=min(self.age(now), 1e9) + allowance)
-
-
-class Snapshot:
-    """Walk through a listing that is short most of the time: one page that has all rows, and a look behind its end.
-
-    If the first page is full, the largest one may have all rows. Then the places behind its last row are read in the
-    documented size, until two pages are empty. Rows that only these have, or too many, prove that the service cuts
-    pages: then the listing `is_cut`, and `Passes` has to read it.
-    """
-
-    def __init__(self, safe: int, largest: int, *, is_long: bool) -> None:
-        self.number, self.size = 0, largest if is_long else safe
-        self._safe, self._largest = safe, largest
-        self.ended = self.is_cut = False
-        self.broken = self.ignores_offset = False
-        self.is_long = is_long
-        self._count = self._empty = 0
-        self._rows: set[Hashable] = set()
-        self._before: Sequence[Hashable] | None = None
-
-    def take(self, keys: Sequence[Hashable]) -> None:
-        is_new = not self._rows.issuperset(keys)
-        self._rows.update(keys)
-        if self.number == 0 and len(keys) >= self.size:
-            self.ended = self.is_cut = self.size == self._largest
-            self.size, self.is_long = self._largest, True
-        elif self.number == 0:
-            self.is_long = len(keys) >= self._safe
-            self.ended = not keys
-            self._count = len(keys)
-            self.number, self.size = max(1, len(keys) // self._safe), self._safe
-        else:
-            # A page that comes again may be the last one, or each one where page numbers are ignored.
-            is_again = bool(keys) and keys == self._before
-            beyond = len(keys) - max(0, self._count - self.number * self._safe)
-            self.is_cut = is_new or beyond > _SHIFT or (is_again and self.is_long)
-            # An empty reply may be a failure: behind a full page, a second one has to follow.
-            self._empty += not keys
-            self.ended = self.is_cut or is_again or self._empty > self.is_long
-            self.number += 1
-        self._before = keys
-
-    def refuse(self, status: int | None) -> bool:
-        """Process a refusal in place of the page; return `False` if it is an error."""
-        if status not in REFUSALS or (self.number == 0 and self.size == self._safe):
-            return False
-        # A refusal may be an outage: it is believed only where no row is expected.
-        self.is_cut = self.is_long or self.number == 0 or status == 500
-        self.ended = True
-        return True
+        since, latest = self.between(now, allowance)
+        until = latest - timedelta(seconds=WIDEST)
+        return None if since is None or since >= until else Gap(since=since, until=until)
 
 
 class Passes:
     """Walk up and down through a listing until a pass finds no new row. What four passes miss, a deeper scan finds.
 
-    No service cuts pages of `safe` rows. The arguments are numbers of rows, but for the largest number of passes.
+    No service cuts pages of `safe` rows. A listing whose rows were all on the first page is whole after one pass.
     """
 
-    is_cut = False
-
-    def __init__(self, safe: int, largest: int, *, past_end: int, most: int = MOST_PASSES) -> None:
+    def __init__(self, safe: int, largest: int, *, past_end: int, most: int) -> None:
         self._begin = partial(Pass, largest, safe=safe, past_end=past_end)
         self._safe, self._most = safe, most
-        self._up = self._begin()
-        self._walk: Pass | Down = self._up
+        self.up = self._begin()
+        self.now: Pass | Down = self.up
         self._rows: set[Hashable] = set()
         self._news = self._passes = 0
-        self.ended = False
-
-    @property
-    def number(self) -> int:
-        return self._walk.number
-
-    @property
-    def size(self) -> int:
-        return self._walk.size
-
-    @property
-    def broken(self) -> bool:
-        return self._up.broken
-
-    @property
-    def ignores_offset(self) -> bool:
-        return self._up.ignores_offset
-
-    @property
-    def is_long(self) -> bool:
-        """`True` if the listing has more rows than a page of the documented size."""
-        return len(self._rows) >= self._safe
+        self._is_spread = self.ended = False
 
     def take(self, keys: Sequence[Hashable]) -> None:
-        self._walk.take(keys)
-        self._news += not self._rows.issuperset(keys)
+        is_new = not self._rows.issuperset(keys)
+        self._news += is_new
+        self._is_spread = self._is_spread or (is_new and self.now.number > 0)
         self._rows.update(keys)
+        size, is_settling = self.up.size, self.up.settling
+        self.now.take(keys)
+        if is_settling and self.up.size < size:
+            # A short page has all rows, unless the service cuts it: then others follow its last one.
+            self.up.number = max(1, len(keys) // self.up.size)
         self._turn()
 
     def refuse(self, status: int | None) -> bool:
         """Process a refusal in place of the page; return `False` if it is an error."""
-        if not self._walk.refuse(status):
+        if not self.now.refuse(status):
             return False
+        # It may be an outage, where rows are expected.
+        self._is_spread = self._is_spread or len(self._rows) >= self._safe
         self._turn()
         return True
 
     def _turn(self) -> None:
-        if not self._walk.ended:
+        if not self.now.ended:
             return
         self._passes += 1
-        # One page below the documented size has been read at once.
-        is_whole = self._up.pages <= 1 and not self.is_long
-        if self._passes == self._most or (self._passes > 1 and not self._news) or is_whole or self.ignores_offset:
+        is_quiet = not self._news if self._passes > 1 else not self._is_spread
+        if self._passes == self._most or is_quiet or self.up.ignores_offset:
             self.ended = True
             return
         self._news = 0
-        if self._walk is self._up:
-            self._walk = Down(self._up, 0)
+        if self.now is self.up:
+            self.now = Down(self.up, 0)
         else:
-            self._walk = self._up = self._begin()
-
-
-Walk = Snapshot | Passes
+            self.now = self.up = self._begin()

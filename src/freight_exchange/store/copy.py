@@ -14,8 +14,7 @@ from urllib.parse import quote
 import anyio.to_thread
 
 from freight_exchange.errors import StoreAwayError, StoreError
-from freight_exchange.store.database import as_store
-from freight_exchange.store.errors import from_sqlite
+from freight_exchange.store.database import as_store, from_sqlite
 
 if TYPE_CHECKING:
     from freight_exchange.store.database import Database, SQLite
@@ -102,7 +101,9 @@ def _mark(db: Database, place: str) -> bool:
 
 def _move(source: SQLite | Postgres, target: SQLite | Postgres) -> dict[str, int]:
     with source.transaction(), target.transaction():
-        target.unlimited()
+        target.run(
+            "SELECT set_config(name, '0', true) FROM pg_settings WHERE name LIKE '%_timeout' AND source = 'session'"
+        )
         tables = sorted(target.tables() - _STAY)
         # If there is a bot, it may be from an earlier call, whose reply to the commit was lost.
         if is_empty := target.run("SELECT 1 FROM binding").fetchone() is None:

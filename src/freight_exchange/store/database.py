@@ -44,7 +44,7 @@ from freight_exchange.platform.clock import Reading, max_elapsed
 from freight_exchange.platform.file_lock import FileLock
 from freight_exchange.store import fleet, schema
 from freight_exchange.store.database_url import DatabaseAddress, is_database
-from freight_exchange.store.errors import ConflictError, HeldHereError, LockedError, damage, from_sqlite
+from freight_exchange.store.errors import ConflictError, HeldHereError, LockedError
 
 if TYPE_CHECKING:
     from freight_exchange.store.postgres import Postgres
@@ -62,6 +62,19 @@ _LOCKED_LIMIT: Final = 60.0
 _ATTEMPTS: Final = 5
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_SIZE: Final = 100
+
+_FORBIDDEN: Final = "cannot be written to: give this user the right to write the file and its directory"
+
+_ADVICE: Final = {
+    sqlite3.SQLITE_FULL: (
+        "has no room left: make room on its disk; the write that failed is not in it, everything else is"
+    ),
+    sqlite3.SQLITE_READONLY: _FORBIDDEN,
+    sqlite3.SQLITE_PERM: _FORBIDDEN,
+    sqlite3.SQLITE_CANTOPEN: _FORBIDDEN,
+    sqlite3.SQLITE_IOERR: "could not be read or written: its disk is full or failing; check it, then start again",
+    sqlite3.SQLITE_NOTADB: "is not a database, or its first page is damaged: give another path, or move the file away",
+}
 
 _AMONG: Final = re.compile(r"\b(NOT )?IN \(\{(\w+)\}\)")
 
@@ -109,9 +122,6 @@ class Database:
         """Run one statement with `IN ({name})` or `NOT IN ({name})` for any number of items, and return its rows."""
         listed = json.dumps([*items]) if self.dialect == "sqlite" else [*items]
         return self.run(sql, **{name: listed}, **values).fetchall()  # type: ignore[no-any-return]
-
-    def unlimited(self) -> None:
-        """Let this transaction take its time, for administration."""
 
     def wake(self, name: str) -> None:
         """Wake the tasks of this process that wait for a name, once this transaction is committed."""
@@ -501,6 +511,33 @@ def in_dialect(sql: str, dialect: Literal["sqlite", "postgres"]) -> str:
     return _AMONG.sub(lambda found: f"<> ALL(:{found[2]})" if found[1] else f"= ANY(:{found[2]})", sql)
 
 
+def from_sqlite(error: Exception, path: str) -> StoreError:
+    """Describe an error of SQLite, of the system, or of a value that SQLite cannot keep."""
+    if isinstance(error, OSError):
+        return StoreError(f"the store {path} cannot be opened or written ({error})")
+    primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return LockedError(
+            f"the store {path} is locked by another program that has it open: close that one", holder="another program"
+        )
+    if primary in _ADVICE:
+        return StoreError(f"the store {path} {_ADVICE[primary]} ({error})")
+    is_value = primary in (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_TOOBIG)
+    if is_value or isinstance(error, (OverflowError, UnicodeEncodeError, sqlite3.InterfaceError)):
+        return StoreError(f"the store {path} cannot keep a value that it was given: {error}")
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
+        return damage(path, str(error))
+    return StoreError(f"the store {path} failed: {error}")
+
+
+def damage(path: str, details: str) -> StoreError:
+    """Describe a damaged file, and how to replace it."""
+    return StoreError(
+        f"the store {path} is damaged ({details}): move it away, with {path}-wal if there is one; then put a copy back,"
+        " or start with an empty store"
+    )
+
+
 def _identity(path: str) -> object:
     try:
         status = os.stat(path)  # noqa: PTH116 - before each transaction
@@ -540,10 +577,7 @@ def _read_holder(path: str) -> str:
 
 def _check_path(path: Path, place: str, *, must_exist: bool) -> None:
     """Refuse a path at which no store can be, before anything is created."""
-    try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        status = None
+    status = path.stat() if path.exists() else None
     if status is None and must_exist:
         raise StoreError(f"there is no store {path}: a bot, or a watch with a store, makes it")
     if status is not None and not stat.S_ISREG(status.st_mode):

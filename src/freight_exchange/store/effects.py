@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from freight_exchange.store.fleet import ABANDONED
+from freight_exchange.store.schema import OPEN
 
 if TYPE_CHECKING:
     from freight_exchange.store.database import Database
-
-OPEN: Final = ("sending", "unknown", "parked")
-"""States in which the service may or may not have the effect: being sent; in doubt; in doubt until a person decides.
-
-The others are `confirmed`, `refused` by the service, and `absent`: it certainly has no effect, and may be sent again.
-"""
 
 
 @attrs.frozen(kw_only=True)

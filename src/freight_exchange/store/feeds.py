@@ -186,8 +186,8 @@ def acknowledge(db: Database, feed: int, ids: Sequence[int]) -> int:
     return count_open(db, feed)
 
 
-def prune(db: Database, feed: int, *, items_before: float, retention: float) -> bool:
-    """Delete a part of the old events and records, and return whether more are due. The feed is held.
+def prune(db: Database, feed: int, *, items_before: float, retention: float) -> None:
+    """Delete a part of the old events and records. The feed is held.
 
     Args:
         items_before: Items that were last seen before this time lose their record, and keep their digest.
@@ -195,7 +195,7 @@ def prune(db: Database, feed: int, *, items_before: float, retention: float) -> 
     """
     sql = """UPDATE item SET record = NULL WHERE feed = :feed AND key IN (SELECT key FROM item
         WHERE feed = :feed AND record IS NOT NULL AND last_seen < :before LIMIT :limit)"""
-    records = db.run(sql, feed=feed, before=items_before, limit=_PRUNED_AT_A_TIME).rowcount
+    db.run(sql, feed=feed, before=items_before, limit=_PRUNED_AT_A_TIME)
     sql = """DELETE FROM event WHERE id IN (SELECT id FROM event
         WHERE feed = :feed AND at < :before AND acked
             AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.event = event.id AND state <> 'done')
@@ -208,7 +208,6 @@ def prune(db: Database, feed: int, *, items_before: float, retention: float) -> 
         sql = """INSERT INTO meta (key, value) VALUES (:key, :value)
             ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
         db.run(sql, key=f"pruned {feed}", value=json.dumps([*max(events)]))
-    return bool(max(records, len(events)) == _PRUNED_AT_A_TIME)
 
 
 def last_pruned(db: Database, feed: int) -> tuple[int, float]:

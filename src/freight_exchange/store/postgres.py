@@ -28,8 +28,8 @@ _LIMITS_TRANSACTIONS: Final = 170_000
 _CONNECT_TIMEOUT: Final = 5
 _REPLY_TIMEOUT: Final = 10.0
 """Seconds without a reply after which the connection is closed. TCP itself notices a stalled proxy late or never."""
-_WHOLE_REPLY: Final = 6
-"""Limit of a whole reply, in reply timeouts: one that comes byte by byte would never end."""
+_WHOLE_REPLY: Final = 60.0
+"""Limit of a whole reply: one that comes byte by byte would never end."""
 _KEEPALIVE: Final[Mapping[str, Any]] = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 
 _BEGIN: Final = (
@@ -52,10 +52,15 @@ _CUT_OFF: Final = ("25P03", "25P04")
 """Codes of errors by which the server ends a session: its transaction was idle, or took too long."""
 
 _NAMED: Final = re.compile(r"(?<![:\w]):([a-z_]\w*)")
-_ADDRESS_SIGN: Final = re.compile("@|=|://")
-"""Text of an address that is never in the name of a database."""
-_OTHER_SEPARATOR: Final = re.compile(r"[;,?&]\s*\w+\s*=")
-"""Separator of other drivers, which for libpq is a part of the value before it."""
+_UNSOUND: Final = {
+    **dict.fromkeys(("host", "hostaddr"), r"@|[;,?&]\s*\w+\s*="),
+    "user": r":|[;,?&]\s*\w+\s*=",
+    "port": r"[^\d,]",
+    "dbname": "@|=|://",
+}
+"""What no part of an address has, unless a part of the password ended up in it: unencoded characters of one do so in
+the host, the port or the name of the database, as a whole address does in place of the name; one whose colon is encoded
+in the user; and one after a separator of other drivers in the part before that."""
 _QUOTED: Final = re.compile(r"""\b(server at|on socket|host|host name|role|user|database):? (["']).*?\2""")
 """Name in a message. It may contain any word, such as `certificate`."""
 _REFUSED: Final = re.compile(
@@ -138,12 +143,6 @@ class Postgres(Database):
     def start_time(self) -> float:
         with self.transaction():
             return float(self.run("SELECT {NOW}").fetchone()[0])  # type: ignore[index]
-
-    def unlimited(self) -> None:
-        names = ["statement_timeout", "idle_in_transaction_session_timeout"]
-        names += ["transaction_timeout"] if self._begin != _BEGIN else []
-        for name in names:
-            self.run(f"SET LOCAL {name} = 0")
 
     def _opened(self) -> _Connection:
         if self._connection is None or self._connection.closed:
@@ -243,33 +242,29 @@ class _Connection(psycopg.Connection[Any]):
     has_stalled = False
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        return super().wait(_limited(gen, self), *args, **options)
+        return super().wait(self._limited(gen), *args, **options)
 
-    def give_up(self, reason: str) -> psycopg.OperationalError:
-        """Close the connection, as no reply came in time, and return the error."""
-        self.has_stalled = True
-        self.pgconn.finish()
-        return psycopg.OperationalError(reason)
-
-
-def _limited(gen: Generator[Any, Any, Any], connection: _Connection) -> Generator[Any, Any, Any]:
-    """Run psycopg's generator of waits within the limits; close the connection beyond them."""
-    began = time.monotonic()
-    until, end = began + _REPLY_TIMEOUT, began + _WHOLE_REPLY * _REPLY_TIMEOUT
-    try:
-        wanted = next(gen)
-        while True:
-            ready = yield wanted
-            now = time.monotonic()
-            if now > end:
-                raise connection.give_up(f"no complete reply within {end - began:g} s")
-            if ready:
-                until = now + _REPLY_TIMEOUT
-            elif now > until:
-                raise connection.give_up(f"no reply for {_REPLY_TIMEOUT:g} s")
-            wanted = gen.send(ready)
-    except StopIteration as stop:
-        return stop.value
+    def _limited(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Run psycopg's generator of waits within the limits; close the connection beyond them."""
+        began = last = time.monotonic()
+        problem = ""
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                now = time.monotonic()
+                if now - began > _WHOLE_REPLY:
+                    problem = f"no complete reply within {_WHOLE_REPLY:g} s"
+                elif not ready and now - last > _REPLY_TIMEOUT:
+                    problem = f"no reply for {_REPLY_TIMEOUT:g} s"
+                if problem:
+                    self.has_stalled = True
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(problem)
+                last = now if ready else last
+                wanted = gen.send(ready)
+        except StopIteration as stop:
+            return stop.value
 
 
 @cache
@@ -279,8 +274,11 @@ def _postgres(sql: str) -> Any:
 
 def _read_address(address: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
     """Return the description of a database without the password, the password, and the options to add."""
-    parts = _parts(address)
-    if parts is None:
+    try:
+        parts: dict[str, Any] = conninfo.conninfo_to_dict(address)
+    except (psycopg.Error, UnicodeError):
+        parts = {"port": "none"}
+    if any(re.search(pattern, str(parts.get(name, ""))) for name, pattern in _UNSOUND.items()):
         # Any part of the address may be the password, so this shows none, nor the library's message, which has some.
         raise ConfigurationError(
             "the address of the database cannot be read: write postgresql://USER@HOST:PORT/DATABASE, with special"
@@ -296,20 +294,3 @@ def _read_address(address: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
     secrets = tuple(str(secret) for secret in given if secret)
     options = {name: value for name, value in _KEEPALIVE.items() if name not in parts}
     return f"the database postgresql://{user}{place}/{parts.get('dbname', '')}", secrets, options
-
-
-def _parts(address: str) -> dict[str, Any] | None:
-    """Return the parts of an address, or `None` if it cannot be read."""
-    try:
-        parts = conninfo.conninfo_to_dict(address)
-    except (psycopg.Error, UnicodeError):
-        return None
-    # A password with unencoded characters ends up in the host, the port or the name of the database; so does a whole
-    # address in the place of the name. A password whose colon is encoded ends up in the user, and one after a separator
-    # of other drivers in the part before it.
-    shown = [str(parts.get(name, "")) for name in ("host", "hostaddr", "user")]
-    ports = str(parts.get("port", "")).split(",")
-    is_sound = "@" not in str(parts.get("host", "")) and all(port.isdecimal() or not port for port in ports)
-    is_sound = is_sound and ":" not in str(parts.get("user", ""))
-    is_sound = is_sound and not any(map(_OTHER_SEPARATOR.search, shown))
-    return parts if is_sound and not _ADDRESS_SIGN.search(str(parts.get("dbname", ""))) else None

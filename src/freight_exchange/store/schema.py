@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 FEEDS: Final = ("requests", "offers", "selected")
 """Names of the feeds of a binding."""
 
-OPEN: Final = "('sending', 'unknown', 'parked')"
-"""States of an effect whose outcome is open, as SQL. A request has at most one effect in them."""
+OPEN: Final = ("sending", "unknown", "parked")
+"""States in which the service may or may not have an effect: being sent; in doubt; in doubt until a person decides.
+
+The others are `confirmed`, `refused` by the service, and `absent`: it certainly has no effect, and may be sent again.
+"""
 
 _FIRST: Final = f"""
 CREATE TABLE binding (

@@ -10,8 +10,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-import attrs
-
 from freight_exchange.store import feeds
 from freight_exchange.store.feeds import EventRow, NewEvent
 from freight_exchange.store.fleet import LIVING
@@ -61,30 +59,6 @@ class Claimed(NamedTuple):
     error: str | None
     stored: EventRow
     later: Sequence[EventRow] = ()
-
-
-class Result(NamedTuple):
-    """Result of an attempt.
-
-    Attributes:
-        delay: Seconds until it is due again.
-        refund: Whether the attempt does not count.
-        merged: Later events that were delivered with it.
-    """
-
-    state: Literal["ready", "done", "dead"]
-    delay: float = 0.0
-    error: str | None = None
-    refund: bool = False
-    merged: Sequence[int] = ()
-
-
-@attrs.frozen
-class Overdue:
-    """Number of deliveries that are due and not claimed, up to 10,000, and since when the first one is due."""
-
-    count: int
-    since: float | None
 
 
 class Command(NamedTuple):
@@ -270,21 +244,37 @@ def has_open_effect(db: Database, binding: int, events: Sequence[int]) -> bool:
     return bool(db.among(sql, "events", events, binding=binding))
 
 
-def settle(db: Database, me: int, claimed: Claimed, result: Result) -> bool:
-    """Record the result of a delivery, unless another replica has taken it over; return whether it was recorded."""
+def settle(
+    db: Database,
+    me: int,
+    claimed: Claimed,
+    state: Literal["ready", "done", "dead"],
+    *,
+    delay: float = 0.0,
+    error: str | None = None,
+    refund: bool = False,
+    merged: Sequence[int] = (),
+) -> bool:
+    """Record the result of a delivery, unless another replica has taken it over; return whether it was recorded.
+
+    Args:
+        delay: Seconds until it is due again.
+        refund: Whether the attempt does not count.
+        merged: Later events that were delivered with it.
+    """
     sql = """UPDATE delivery SET state = :state, not_before = :not_before, error = :error, owner = NULL,
         attempts = attempts - :refund
         WHERE event = :event AND handler = :handler AND state = 'claimed' AND owner = :me"""
     settled = db.run(
-        sql, event=claimed.event, handler=claimed.handler, me=me, state=result.state,
-        not_before=db.now + result.delay, error=result.error, refund=int(result.refund),
+        sql, event=claimed.event, handler=claimed.handler, me=me, state=state, not_before=db.now + delay, error=error,
+        refund=int(refund),
     )  # fmt: skip
     if settled.rowcount != 1:
         return False
-    if result.merged:
+    if merged:
         sql = """UPDATE delivery SET state = 'done', not_before = :now WHERE handler = :handler AND state = 'ready'
             AND event IN ({events}) RETURNING event"""
-        db.among(sql, "events", result.merged, handler=claimed.handler, now=db.now)
+        db.among(sql, "events", merged, handler=claimed.handler, now=db.now)
     db.wake("work")
     return True
 
@@ -304,12 +294,12 @@ def is_busy(db: Database, handlers: Sequence[int]) -> bool:
     return bool(db.among(sql, "handlers", handlers))
 
 
-def count_overdue(db: Database, handlers: Sequence[int]) -> Overdue:
-    """Count the deliveries that are due and not claimed."""
+def count_overdue(db: Database, handlers: Sequence[int]) -> tuple[int, float | None]:
+    """Count the deliveries that are due and not claimed, up to 10,000; also return since when the first one is due."""
     sql = """SELECT count(*), min(not_before) FROM (SELECT not_before FROM delivery WHERE state = 'ready'
         AND not_before <= :now AND handler IN ({handlers}) ORDER BY not_before LIMIT :limit) AS overdue"""
     ((count, since),) = db.among(sql, "handlers", handlers, now=db.now, limit=_COUNTED)
-    return Overdue(count, since)
+    return count, since
 
 
 # Dead letters, gaps and history
