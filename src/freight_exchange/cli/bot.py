@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from freight_exchange.bot.admin import BotFile
     from freight_exchange.bot.status import StoreStatus
 
-_EXPORTED: Final = ("url", "email", "get_parameters", "addresses", "currency_field", "carrier_field")
 _LOG_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _STATES: Final = {
     "ready": "will be called",
@@ -59,9 +58,6 @@ def _ask(question: str, out: Out) -> None:
         run(partial(confirm, question, "changed"))
 
 
-# Run
-
-
 @bot.command("run", prints_json=False)
 @click.argument("target", metavar="MODULE:BOT")
 @opt.choice("--backend", ["asyncio", "trio"], "Async library that runs the bot.")
@@ -73,29 +69,18 @@ def run_bot(
     """Run the bot BOT of a Python module.
 
     BOT is a bot, or a function that makes one. The module may be in the current directory. Ctrl-C or SIGTERM drain the
-    bot. The service and the account come from the environment or from the options before the command, with which a
-    client of the bot's own must agree. The password must be in the environment: the bot logs in again.
+    bot. It takes the service and the account from the environment, and never from a saved login: it runs for longer.
 
     $ bot run my_bot:bot
     $ bot run my_bot:make_bot
     """
-    for name, value in attrs.asdict(options).items():
-        # A bot cannot use a saved login, and its own client sets the rest.
-        if value is not None and name not in _EXPORTED:
-            raise click.UsageError(f"bot run does not support {opt.name_of(name)}: set it on the bot's own client")
+    if given := [name for name, value in attrs.asdict(options).items() if value is not None]:
+        raise click.UsageError(f"bot run takes no {opt.name_of(given[0])}: set its variable, or the bot's own client")
+    # Every command respects HTTPS_PROXY and SSL_CERT_FILE.
+    os.environ["FREIGHT_EXCHANGE_TRUST_ENV"] = os.environ.get("FREIGHT_EXCHANGE_TRUST_ENV") or "1"
     if log_format == "json":
         _log_as_json()
-    # Before the import, as the module may create a client; and after it, as the module may change the environment.
-    _export(options)
-    loaded = _load(target)
-    _export(options)
-    if (client := loaded._exchange) is not None:
-        url, account = client._base_url, run(client._account) if options.email else None
-        if options.url and url != options.url.strip().rstrip("/"):
-            raise click.UsageError(f"the bot's own client is for {url}, and --url is {options.url}")
-        if account != options.email:
-            raise click.UsageError(f"the bot's own client is for the account {account}, and --email is {options.email}")
-    loaded.run(backend=backend)
+    _load(target).run(backend=backend)
 
 
 def _load(target: str) -> Bot:
@@ -121,14 +106,6 @@ def _load(target: str) -> Bot:
     return loaded
 
 
-def _export(options: opt.Options) -> None:
-    # Every command respects HTTPS_PROXY and SSL_CERT_FILE.
-    os.environ["FREIGHT_EXCHANGE_TRUST_ENV"] = os.environ.get("FREIGHT_EXCHANGE_TRUST_ENV") or "1"
-    for name in _EXPORTED:
-        if (value := getattr(options, name)) is not None:
-            os.environ[f"FREIGHT_EXCHANGE_{name.upper()}"] = value
-
-
 class _JSONFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
@@ -149,9 +126,6 @@ def _log_as_json() -> None:
     logging.captureWarnings(capture=True)
     if package.level == logging.NOTSET:
         package.setLevel(logging.INFO)
-
-
-# Status
 
 
 @bot.command
@@ -184,14 +158,10 @@ def _problems(report: StoreStatus, age: timedelta) -> Iterator[str]:
     if not report.holder:
         yield "it is not running"
     if report.covered_until is None or report.covered_until < datetime.now(UTC) - age:
-        yield f"covered until {_utc(report.covered_until)}"
+        yield f"covered until {text_of(report.covered_until) or 'nothing yet'}"
     for count, noun in ((report.parked, "parked"), (report.deliveries["dead"], "dead"), (len(report.gaps), "gaps")):
         if count:
             yield f"{count} {noun}"
-
-
-def _utc(moment: datetime | None) -> str:
-    return "nothing yet" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _status_lines(report: StoreStatus) -> Iterator[tuple[str, object]]:
@@ -200,7 +170,7 @@ def _status_lines(report: StoreStatus) -> Iterator[tuple[str, object]]:
         unheld = "no replica: none of them scans now; if this lasts, their logs have the reason"
     yield from (("bot", report.name), ("service", report.base_url), ("account", report.account))
     yield from (("held by", report.holder or unheld), ("replicas", ", ".join(report.replicas)))
-    yield "covered until", _utc(report.covered_until)
+    yield "covered until", text_of(report.covered_until) or "nothing yet"
     yield "events", f"{report.unacknowledged} unacknowledged"
     yield "deliveries", ", ".join(f"{count} {state}" for state, count in report.deliveries.items())
     for name, done, counts in (("offers", "made", report.offers), ("answers", "carried out", report.answers)):
@@ -244,9 +214,6 @@ def explain(index: int, store: str, name: str | None, out: Out) -> None:
             click.echo(f"The offer{price}, revision {entry.revision}, is {entry.state}.")
         else:
             click.echo(f"The {entry.kind} of offer {entry.offer}{price}, by {entry.handler}, is {entry.state}.")
-
-
-# Records of a store
 
 
 def _add_list(group: click.Group, record: str, method: str, noun: str, help: str) -> None:

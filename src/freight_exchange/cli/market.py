@@ -19,7 +19,7 @@ import click
 
 from freight_exchange import cargo, models, validation
 from freight_exchange.cli import options as opt
-from freight_exchange.cli.client import Command, Group, connect, resolve
+from freight_exchange.cli.client import Command, Group, connect
 from freight_exchange.cli.run import Failure, Status, warn
 from freight_exchange.cli.show import Out, collect, counted, csv_columns, price_of, text_of, units_of, warn_of_doubts
 from freight_exchange.errors import BadRequestError, NotFoundError, ValidationError
@@ -42,10 +42,10 @@ _START: Final = "Start of the first run: now, backfill (all listed requests), or
 _ZONED: Final = ("cy_cutoff", "cfs_cutoff", "departure")
 """Times in the zone of the route."""
 
-
-def _state(help: str, default: str | None = "all", **words: str) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
-    kind = opt.Choices({name.replace("_", "-"): word for name, word in words.items()})
-    return click.option("--state", type=kind, default=default, show_default=default is not None, help=help)
+# Words of the service by the words that are typed.
+_REQUEST_STATES: Final = {"all": "all", "open": "pending", "awarded": "accept"}
+_LISTING_STATES: Final = {"all": "all", "with-offers": "offers", "selected": "sel", "not-selected": "nsel"}
+_BID_STATES: Final = {"active": "active", "selected": "sel", "not-selected": "nsel", "all": "offers"}
 
 
 def _feed_options(command: opt.AnyCommand) -> opt.AnyCommand:
@@ -69,10 +69,7 @@ async def _show(feed: Any, count: int | None, out: Out) -> None:
             return
 
 
-# Drafts
-
-
-def draft_options(fields: opt.Fields, *, is_partial: bool = False) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
+def draft_options(fields: Mapping[str, Any], *, is_partial: bool = False) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
     """Add the options of a draft, and `--file`, whose values are their defaults; its rates go to `context.meta`."""
 
     def read(context: click.Context, _: click.Parameter, file: str | None) -> None:
@@ -113,9 +110,6 @@ def check_arrival(arrival: object, *, past: bool, place: str = "") -> None:
         raise click.UsageError(f"{place}{warning.message}: correct it, or give --past; nothing was sent")
 
 
-# Requests
-
-
 @click.group(cls=Group)
 def requests() -> None:
     """Rate requests: list, get, watch, publish, import."""
@@ -123,7 +117,7 @@ def requests() -> None:
 
 @requests.command("list")
 @opt.made_from(_FILTERS)
-@_state("State of the requests.", open="pending", awarded="accept", all="all")
+@opt.choice("--state", [*_REQUEST_STATES], "State of the requests.")
 @click.option("--since", type=opt.duration, metavar="TIME", help="Updated within this time, such as 6h. Default: 5d.")
 @opt.weight(default="unit", show_default=True)
 @opt.limit
@@ -140,7 +134,10 @@ async def list_requests(
     $ requests list --origin "Hong Kong" --type shipping --max-volume 60
     $ requests list --json | jq .index
     """
-    listing, columns = exchange.requests.search(type=state, since=since), [*csv_columns(models.RateRequest), *_COMPUTED]
+    listing, columns = (
+        exchange.requests.search(type=_REQUEST_STATES[state], since=since),
+        [*csv_columns(models.RateRequest), *_COMPUTED],
+    )
     empty = "There are no such requests. See `freight-exchange offers list` for your own."
     await out.listing(listing, empty, columns, limit=limit, is_included=_filter(filters).matches)
 
@@ -247,27 +244,26 @@ def import_(options: opt.Options, /, file: str | None, check: bool, template: bo
         raise click.UsageError(f"{problems}; nothing was sent") from None
     for row in rows:
         check_arrival(row.draft.arrival, past=past, place=f"line {row.line} of {path.name}: ")
-        warn_of_doubts(row.draft, "unit", f"line {row.line}: ")
+        warn_of_doubts(row.draft, "unit", f"line {row.line}: check")
     if check:
         out.result(f"{file}: {len(rows)} rows, all valid. Nothing was sent.", {"file": file, "rows": len(rows)})
         return
-    credentials = resolve(options)
-    owner = f"{credentials.email} at {credentials.url.strip().rstrip('/')}"
-    with bulk.Journal(path.with_name(f"{path.name}.progress"), owner) as journal:
 
-        async def work(exchange: FreightExchange) -> Counter[State]:
+    async def work(exchange: FreightExchange) -> Counter[State]:
+        owner = f"{await exchange._account()} at {exchange._base_url}"
+        with bulk.Journal(path.with_name(f"{path.name}.progress"), owner) as journal:
             if count := sum(journal.state(row) not in ("published", "refused") for row in rows):
                 await out.confirm(f"Publish {count} of {len(rows)} requests in {file}?")
             return await bulk.publish(exchange, rows, journal, on_row=report)
 
-        def report(row: Row, event: str, record: RateRequest | Listing | None) -> None:
-            if out.format:
-                out.json({"line": row.line, "event": event, "request": None if record is None else record.index})
-                return
-            name = "" if record is None else f" as {record.ref_id or record.index}"
-            click.echo(text_of(f"line {row.line}, {row.draft.commodity}: {event}{name}"))
+    def report(row: Row, event: str, record: RateRequest | Listing | None) -> None:
+        if out.format:
+            out.json({"line": row.line, "event": event, "request": None if record is None else record.index})
+            return
+        name = "" if record is None else f" as {record.ref_id or record.index}"
+        click.echo(text_of(f"line {row.line}, {row.draft.commodity}: {event}{name}"))
 
-        states = connect(options, work, credentials=credentials, lookup=f"requests import {file}")
+    states = connect(options, work, lookup=f"requests import {file}")
     if not out.format:
         click.echo(f"{states['published']} of {len(rows)} rows are published.")
     if states["sending"]:
@@ -275,9 +271,6 @@ def import_(options: opt.Options, /, file: str | None, check: bool, template: bo
         raise Failure(message, Status.OUTCOME_UNKNOWN)
     if states["refused"]:
         raise Failure(f"{states['refused']} rows were refused by the service", Status.REFUSED)
-
-
-# Offers on own requests
 
 
 class OfferRow(NamedTuple):
@@ -293,7 +286,7 @@ def offers() -> None:
 
 
 @offers.command("list", shows_prices=True)
-@_state("Which of your requests.", all="all", with_offers="offers", selected="sel", not_selected="nsel")
+@opt.choice("--state", [*_LISTING_STATES], "Which of your requests.")
 @opt.limit
 @opt.as_csv
 async def list_offers(exchange: FreightExchange, /, state: str, limit: int | None, out: Out) -> None:
@@ -301,7 +294,7 @@ async def list_offers(exchange: FreightExchange, /, state: str, limit: int | Non
 
     $ offers list --state with-offers
     """
-    listing = exchange.offers.search(type=state)
+    listing = exchange.offers.search(type=_LISTING_STATES[state])
     if out.format == "json":
         await out.listing(listing, "", limit=limit)
         return
@@ -380,23 +373,18 @@ async def watch_offers(
         await _show(feed, count, out)
 
 
-# Export and comparison of offers
-
-
-@offers.command(prints_json=False)
+@offers.command(shows_prices=True)
 @click.argument("requests", type=opt.index, nargs=-1, metavar="[REQUEST]...")
-@click.option("--csv/--json", "as_csv", default=True, help="Rows of CSV, with a header (default), or lines of JSON.")
-async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: bool) -> None:
+@opt.as_csv
+async def export(exchange: FreightExchange, /, requests: Sequence[int], out: Out) -> None:
     """Export the offers on your requests for a spreadsheet.
 
-    There is a row for each offer, and a column for each fee. Without a REQUEST, all requests are exported.
+    CSV, the default, has a row for each offer and a column for each fee. Without a REQUEST, all are exported.
 
     $ offers export > offers.csv
     $ offers export 4 7 --csv
     """
-    out = Out("csv" if as_csv else "json")
-    await out.read_codes(exchange)
-    listings = await collect(exchange.offers.search(sweep=True))
+    listings = await exchange.offers.search(sweep=True).collect()
     if absent := sorted({*requests} - {listing.index for listing in listings}):
         raise NotFoundError(f"you have no request {', '.join(map(str, absent))}")
     rows: list[dict[str, Any]] = []
@@ -406,15 +394,14 @@ async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: 
             row = {"request": listing.index, **row, "offer": offer.id, "status": offer.status, "amount": offer.amount}
             row["currency"] = out.codes.get(offer.currency or 0, offer.currency)
             rows.append({**row, "terms": offer.terms, "fees": offer.rates or {}})
+    if out.format == "json":
+        out.records(rows, "", ())
+        return
     fees = sorted({name for row in rows for name in row["fees"]})
-    if as_csv:
-        out.csv_header([*(name for name in (rows[0] if rows else ()) if name != "fees"), *fees])
+    out.csv_header([*(name for name in (rows[0] if rows else ()) if name != "fees"), *fees])
     for row in rows:
-        if as_csv:
-            found = row.pop("fees")
-            out.csv_row([*row.values(), *map(found.get, fees)])
-        else:
-            out.json(row)
+        found = row.pop("fees")
+        out.csv_row([*row.values(), *map(found.get, fees)])
 
 
 @offers.command
@@ -440,16 +427,13 @@ async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Ma
         click.echo(f"\nTerms of all offers: {text_of('; '.join(comparison.common_terms))}")
 
 
-# Own offers
-
-
 @click.group(cls=Group)
 def bids() -> None:
     """Your own offers: list them, submit one."""
 
 
 @bids.command("list", shows_prices=True)
-@_state("Default: the service's own choice.", None, active="active", selected="sel", not_selected="nsel", all="offers")
+@click.option("--state", type=opt.Choice(_BID_STATES, case_sensitive=False), help="Default: the service's own choice.")
 @opt.limit
 @opt.as_csv
 async def list_bids(exchange: FreightExchange, /, state: str | None, limit: int | None, out: Out) -> None:
@@ -458,7 +442,9 @@ async def list_bids(exchange: FreightExchange, /, state: str | None, limit: int 
     $ bids list --state selected
     """
     empty = "You have no such offers. See `freight-exchange offers list` for those on your requests."
-    await out.listing(exchange.bids.list(type=state), empty, csv_columns(models.Bid), limit=limit)
+    await out.listing(
+        exchange.bids.list(type=_BID_STATES[state] if state else None), empty, csv_columns(models.Bid), limit=limit
+    )
 
 
 @bids.command(lookup="bids list", shows_prices=True)
@@ -496,14 +482,9 @@ async def submit(
     if text_of(currency).casefold() in names and not again:
         raise click.UsageError(f"you have an offer of {price} already: give --again to send another; nothing was sent")
     if target:
-        if str(target.status).casefold() == "selected":
-            warn("The request is Selected: its shipper has accepted an offer.")
         goods = f"{units_of(target)} of {target.commodity}, {target.origin} to {target.destination}"
         await out.confirm(f"Offer {price} on {goods}?")
     out.record(await exchange.bids.submit(request, amount=amount, currency=index_or_code, rates=fees or None, **values))
-
-
-# Routes
 
 
 @click.group(cls=Group)
@@ -595,9 +576,6 @@ def _changed(before: models.Route, changes: Mapping[str, Any]) -> models.Route:
     return attrs.evolve(before, **{name: getattr(draft, name) for name in _ROUTE})
 
 
-# Lists
-
-
 def _list_of(name: str, record: type, help: str) -> click.Command:
     @click.command(name, cls=Command, help=f"{help}\n\n$ {name} --json")
     @opt.as_csv
@@ -609,9 +587,6 @@ def _list_of(name: str, record: type, help: str) -> click.Command:
 
 carriers = _list_of("carriers", models.Carrier, "List the carriers of routes.")
 currencies = _list_of("currencies", models.Currency, "List the currencies of offers.")
-
-
-# Tariffs
 
 
 @click.group(cls=Group)

@@ -15,8 +15,6 @@ import click
 from freight_exchange.options import DEFAULT_DEADLINE, CarrierField, CurrencyField, GetParameters
 
 AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
-Fields = Mapping[str, Any]
-"""Types of fields by name. A field whose type includes `None` is optional."""
 
 _HELP: Final[Mapping[str, str]] = {
     "addresses": "Other documented addresses, such as publish=quote/request,submit=quote/bid.",
@@ -62,10 +60,6 @@ _HELP: Final[Mapping[str, str]] = {
     "weight": "Weight of a unit in kilograms.",
     "width": "Width of a unit in metres.",
 }
-_VARIABLES: Final = (
-    "url", "email", "profile", "token_file", "get_parameters", "addresses", "currency_field", "carrier_field"
-)  # fmt: skip
-"""Options that a variable of the environment replaces."""
 
 
 # Types of values. The SDK checks what is not said here.
@@ -95,21 +89,11 @@ def duration(text: str) -> Any:
     return float(match[1]) * timedelta(seconds={"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]])
 
 
-class Choices(click.Choice[str]):
-    """Words of the service by the name that is shown for each; `-` and `_` count as blanks."""
+class Choice(click.Choice[str]):
+    """Words of which any case may be typed; `-` and `_` count as blanks."""
 
-    def __init__(self, words: Mapping[str, str]) -> None:
-        super().__init__([*words], case_sensitive=False)
-        self.words = words
-
-    def normalize_choice(self, choice: Any, ctx: click.Context | None) -> str:
-        return "-".join(re.split(r"[\s_-]+", super().normalize_choice(choice, ctx)))
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return self.words[super().convert(value, param, ctx)]
-
-
-# Options made from fields
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        return re.sub(r"[\s_-]+", "-", str(choice)).casefold()
 
 
 def fields_of(cls: type) -> dict[str, Any]:
@@ -118,7 +102,7 @@ def fields_of(cls: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in attrs.fields(cls) if not field.name.startswith("_")}
 
 
-def made_from(fields: Fields, **settings: Mapping[str, Any]) -> Callable[[AnyCommand], AnyCommand]:
+def made_from(fields: Mapping[str, Any], **settings: Mapping[str, Any]) -> Callable[[AnyCommand], AnyCommand]:
     """Add an option for each field that has a text in `_HELP`, with further `settings`; the SDK checks the values."""
 
     def decorate(command: AnyCommand) -> AnyCommand:
@@ -151,7 +135,7 @@ def _derived(kinds: Sequence[Any]) -> dict[str, Any]:
         if get_origin(kind) is Literal:
             return {"type": click.Choice(get_args(kind))}
         if isinstance(kind, type) and issubclass(kind, StrEnum):
-            return {"type": Choices({member.value: member.value for member in kind})}
+            return {"type": Choice(kind, case_sensitive=False)}
     if datetime in kinds:
         return {"type": moment, "metavar": "DATE"}
     if Decimal in kinds:
@@ -181,7 +165,8 @@ class Options:
     def add_to(cls, command: AnyCommand) -> AnyCommand:
         """Add the options to the root command."""
         timeout = {"type": click.FloatRange(0, min_open=True), "metavar": "SECONDS"}
-        texts = {name: {"help": f"{_HELP[name]}  [env var: FREIGHT_EXCHANGE_{name.upper()}]"} for name in _VARIABLES}
+        variables = [name for name in fields_of(cls) if name not in ("timeout", "proxy", "ca_file")]
+        texts = {name: {"help": f"{_HELP[name]}  [env var: FREIGHT_EXCHANGE_{name.upper()}]"} for name in variables}
         return made_from(fields_of(cls), timeout=timeout, **texts)(command)
 
 
@@ -198,7 +183,7 @@ past: Final = click.option("--past", is_flag=True, help="Accept an arrival date 
 
 def choice(name: str, words: Sequence[str], help: str) -> Callable[[AnyCommand], AnyCommand]:
     """Add an option that takes one of several words, by default the first."""
-    return click.option(name, type=click.Choice(words), default=words[0], show_default=True, help=help)
+    return click.option(name, type=Choice(words, case_sensitive=False), default=words[0], show_default=True, help=help)
 
 
 def pairs(example: str, help: str) -> Callable[[AnyCommand], AnyCommand]:
@@ -206,12 +191,13 @@ def pairs(example: str, help: str) -> Callable[[AnyCommand], AnyCommand]:
     metavar = f"{example}=NUMBER"
 
     def parse(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Mapping[str, str]:
-        parts = [[part.strip() for part in value.rpartition("=")] for value in values]
-        if wrong := [value for value, (name, _, number) in zip(values, parts, strict=True) if not (name and number)]:
-            raise click.BadParameter(f"{wrong[0]!r} is not {metavar}; nothing was sent")
-        if len({name.casefold() for name, _, _ in parts}) < len(parts):
-            raise click.BadParameter("a name is given twice; nothing was sent")
-        return {name: number for name, _, number in parts}
+        numbers: dict[str, str] = {}
+        for value in values:
+            name, _, number = (part.strip() for part in value.rpartition("="))
+            if not (name and number) or name.casefold() in map(str.casefold, numbers):
+                raise click.BadParameter(f"{value!r} is not {metavar}, or gives a name twice; nothing was sent")
+            numbers[name] = number
+        return numbers
 
     return click.option("--rate", "rates", multiple=True, metavar=metavar, callback=parse, help=help)
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import errno
-import ipaddress
-import json
-import os
 import time
-from contextlib import closing, nullcontext
+from contextlib import AsyncExitStack, closing, nullcontext
 from datetime import timedelta
 from pathlib import Path
-from random import Random
+from secrets import randbits
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -18,6 +14,7 @@ import click
 
 from freight_exchange.cli.client import Command
 from freight_exchange.cli.run import Failure, Status, run, warn
+from freight_exchange.cli.show import Out
 
 if TYPE_CHECKING:
     from freight_exchange import Bid, Context, RateRequest
@@ -32,16 +29,15 @@ _ROLES: Final = {
 }
 
 
-@click.command(cls=Command, prints_json=False)
+@click.command(cls=Command)
 @click.option("--port", default=8765, show_default=True, help="Port; 0 takes a free one.", type=_PORTS)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="Further name of this host. May be repeated.")
 @click.option("--state", metavar="FILE", help="File that keeps the exchange across restarts.")
 @click.option("--seed", type=int, help="Seed for random orders and tokens; equal seeds give equal ones.")
 @click.option("--requests", default=0, show_default=True, help="Example requests in a new exchange.", type=_EXAMPLES)
-@click.option("--json", "as_json", is_flag=True, help="Print the addresses and accounts as one line of JSON.")
 def sandbox(
-    port: int, host: str, names: tuple[str, ...], state: str | None, seed: int | None, requests: int, as_json: bool
+    port: int, host: str, names: tuple[str, ...], state: str | None, seed: int | None, requests: int, out: Out
 ) -> None:
     """Serve a sandbox exchange with a web board.
 
@@ -57,84 +53,64 @@ def sandbox(
     from freight_sandbox.samples import samples
 
     try:
-        exchange = Exchange(seed=seed or 0) if state is None else JournaledExchange(Path(state), seed=seed)
-        if state is None and seed is None:
-            # A client may keep a token across a restart: the token must not become that of another account.
-            exchange.random = Random()
+        # A client may keep a token across a restart: without a seed, it must not become that of another account.
+        drawn = randbits(64) if seed is None else seed
+        exchange = Exchange(seed=drawn) if state is None else JournaledExchange(Path(state), seed=seed)
         with closing(exchange) if isinstance(exchange, JournaledExchange) else nullcontext():
             for cargo in samples(requests if getattr(exchange, "is_new", True) else 0, now := time.time()):
                 exchange.act(exchange.shipper, "POST", "quote/submitrequest", cargo, now)
-            _serve(Board(exchange, names={*names, host}), host, port, as_json=as_json, state=state)
+            _serve(Board(exchange, names={*names, host}), host, port, state, out)
     except JournalError as error:
         raise Failure(str(error), Status.STORE) from None
 
 
-def _serve(board: Board, host: str, port: int, *, as_json: bool, state: str | None) -> None:
+def _serve(board: Board, host: str, port: int, state: str | None, out: Out) -> None:
     import anyio
 
     from freight_sandbox.server import serve
 
     async def main() -> None:
-        async with serve(board, host=host, port=port, site=board) as server:
-            board.url = announce(board, server.url, as_json=as_json, state=state)
+        async with AsyncExitStack() as stack:
+            try:
+                server = await stack.enter_async_context(serve(board, host=host, port=port, site=board))
+            except OSError as error:
+                reason = f"cannot listen on {host}: {error.strerror}; give another --host or --port"
+                raise Failure(reason, Status.USAGE) from None
+            board.url = announce(board, server.url, state, out)
             await anyio.sleep_forever()
 
     try:
         run(main)
     except KeyboardInterrupt:
         # Ctrl-C is the regular end of the server.
-        if not as_json:
+        if not out.format:
             click.echo("\nStopped." if state is None else f"\nStopped. The exchange is saved in {state}.")
-    except OSError as error:
-        # The errors of a failed lookup are below zero.
-        if (error.errno or 0) < 0:
-            reason = f"cannot listen on {host}: no address is known by this name"
-        elif error.errno == errno.EADDRINUSE:
-            reason = f"port {port} of {host} is taken: choose another, or --port 0 for a free one"
-        elif error.errno in (errno.EADDRNOTAVAIL, errno.EACCES):
-            reason = f"cannot listen on {host}: {os.strerror(error.errno)}"
-        else:
-            raise
-        raise Failure(reason, Status.USAGE) from None
 
 
-def announce(board: Board, url: str, *, as_json: bool, state: str | None) -> str:
-    """Print the addresses and accounts of a served exchange, and return the URL for programs."""
+def announce(board: Board, url: str, state: str | None, out: Out) -> str:
+    """Print the addresses and accounts of a served exchange, and return its URL on this machine."""
     from freight_sandbox.board import PATH
 
-    exchange, address = board.exchange, urlsplit(url).hostname or ""
-    suffix, place, for_programs = "", "", url
-    if not _is_loopback(address):
+    address = urlsplit(url).hostname or ""
+    if not (address in ("localhost", "::1") or address.startswith("127.")):
         warn("Everyone who reaches this address can use the board: it has no password.")
         warn("From other machines the SDK accepts only https: use a TLS proxy or a tunnel (`ssh -L`).")
-        for_programs, place = "https://PROXY/api", ", with the name of your proxy"
-    if address in ("0.0.0.0", "::"):
-        suffix = place = " (on this machine)"
-        url = for_programs = url.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")
+    url = url.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")
     site = url.removesuffix("api") + PATH
-    accounts = {name: getattr(exchange, name) for name in _ROLES}
-    if as_json:
+    accounts = {name: getattr(board.exchange, name) for name in _ROLES}
+    if out.format:
         logins = {name: {"email": account.email, "password": account.password} for name, account in accounts.items()}
-        click.echo(json.dumps({"url": url, "board": site, "accounts": logins}))
-        return for_programs
-    click.echo(f"The exchange  {url}{suffix}\nIts board     {site}{suffix}\n\nAccounts")
+        out.json({"url": url, "board": site, "accounts": logins})
+        return url
+    click.echo(f"The exchange  {url}\nIts board     {site}\n\nAccounts")
     for name, account in accounts.items():
         click.echo(f"  {account.email:<23} password {account.password:<11} {_ROLES[name]}")
-    variables = {"URL": for_programs, "EMAIL": exchange.forwarder.email, "PASSWORD": exchange.forwarder.password}
+    variables = {"URL": url, "EMAIL": accounts["forwarder"].email, "PASSWORD": accounts["forwarder"].password}
     settings = " ".join(f"FREIGHT_EXCHANGE_{name}={value}" for name, value in variables.items())
-    click.echo(
-        f"\nTo log a program in as the forwarder, paste this line where it will run{place}:\n  export {settings}\n"
-    )
+    click.echo(f"\nTo log a program in as the forwarder, paste this line where it will run:\n  export {settings}\n")
     storage = "Nothing is saved (use --state FILE)." if state is None else f"The exchange is saved in {state}."
     click.echo(f"{storage} Ctrl-C stops it.")
-    return for_programs
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return url
 
 
 @click.command(cls=Command, prints_json=False)
