@@ -420,7 +420,7 @@ _BOT: Final = (
            ("bot/test_process.py::test_process_ends[a second SIGTERM-asyncio]",)),
     Mutant("watchdog-asleep", HANG, {"Watchdog.set_deadline": returns(None)},
            ("bot/test_process.py::test_process_ends[a handler in a thread-asyncio]",)),
-    Mutant("dead-bot-looks-alive", HANG, {"Supervisor._ages": returns([(0.0, 1.0)])},
+    Mutant("dead-bot-looks-alive", HANG, {"Run._ages": returns([(0.0, 1.0)])},
            ("bot/test_first_minutes.py::test_bot_whose_scans_fail_is_not_live",)),
     Mutant("deliveries-without-a-limit", STORM, {"Worker._claim": given(free=1000)},
            ("bot/test_deliveries.py::test_no_more_handlers_run_than_concurrency",)),

@@ -270,7 +270,7 @@ class Trial:
         self.has_crashed = False
 
     async def __aenter__(self) -> Self:
-        self._bot.begin()
+        self._bot._begin()
         self._run = Background(self._serve)
         return self
 
@@ -328,8 +328,8 @@ class Trial:
             self._remaining -= 1
             if self._remaining == 0:
                 self.has_crashed = True
-                if self._bot._supervisor is not None:
-                    self._bot._supervisor.abandon()
+                if self._bot._run is not None:
+                    self._bot._run.abandon()
                 raise _Crash(point)
 
 

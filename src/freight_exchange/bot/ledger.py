@@ -228,12 +228,8 @@ class Ledger:
         """Make the resolver look at once."""
         self._wake.set()
 
-    async def doubts(self) -> list[Effect]:
+    def doubts(self, db: Database) -> list[Effect]:
         """Return the effects in doubt of all replicas, the oldest first. One that is being sent is none yet."""
-        return await self._store.run(self.doubts_in)
-
-    def doubts_in(self, db: Database) -> list[Effect]:
-        """Do the same in a transaction."""
         found = effects.open_effects(db, self._store.binding)
         return [one for one in found if one.state != "sending" or db.now - one.at > SEND_WINDOW]
 

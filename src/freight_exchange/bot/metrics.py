@@ -136,7 +136,7 @@ def make_collector(bots: Sequence[Bot]) -> Collector:
     Each series of a handler or an outcome exists from the start, as 0: one that first appears as 1 has not grown, and
     would raise no alert.
     """
-    names = [bot._options.name for bot in bots]
+    names = [bot._options.feed.name for bot in bots]
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise ConfigurationError(
             f"two bots are named {repeated!r}, which the label `bot` must distinguish: give each its own name="
@@ -162,7 +162,7 @@ def make_collector(bots: Sequence[Bot]) -> Collector:
             found: dict[str, Metric] = {}
             for bot in bots:
                 for metric in _collect(bot):
-                    label = {"bot": bot._options.name} if len(bots) > 1 else {}
+                    label = {"bot": bot._options.feed.name} if len(bots) > 1 else {}
                     samples = [sample._replace(labels=label | sample.labels) for sample in metric.samples]
                     metric.samples = []
                     found.setdefault(metric.name, metric).samples += samples

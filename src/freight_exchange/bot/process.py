@@ -42,7 +42,7 @@ from freight_exchange.store.errors import ConflictError
 if TYPE_CHECKING:
     from freight_exchange.bot.bot import Bot
     from freight_exchange.bot.metrics import InFlight
-    from freight_exchange.bot.supervisor import Supervisor
+    from freight_exchange.bot.run import Run
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -144,13 +144,13 @@ class _Program:
         self._token = anyio.lowlevel.current_token()
         try:
             with unwrap_errors(), anyio.CancelScope() as self._scope:
-                supervisor = self._supervisor = self._bot._begin(self._on_failure)
+                run = self._run = self._bot._begin(self._on_failure)
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._limit_drain, supervisor)
+                    tasks.start_soon(self._limit_drain, run)
                     if self._signals:
                         # It came before the loop ran.
-                        supervisor.stop()
-                    await supervisor(self._bot._exchange)
+                        run.stop()
+                    await run(self._bot._exchange)
                     tasks.cancel_scope.cancel()
         except BaseExceptionGroup:
             # Several tasks have failed at once: the first failure was logged, and decides the status.
@@ -178,8 +178,8 @@ class _Program:
         # A handler that ends the process was logged by its worker.
         self._limit_end(_status_of(error))
 
-    async def _limit_drain(self, supervisor: Supervisor) -> None:
-        await supervisor.stopping.wait()
+    async def _limit_drain(self, run: Run) -> None:
+        await run.stopping.wait()
         self._limit_end(HUNG_STATUS)
 
     def _limit_end(self, status: int) -> None:
@@ -222,7 +222,7 @@ class _Program:
 
         def act() -> None:
             if count == 1:
-                self._supervisor.stop()
+                self._run.stop()
             elif self.ended_by is None and self._scope is not None:
                 self.ended_by = number
                 self._scope.cancel()

@@ -20,7 +20,7 @@ from freight_exchange.store import work
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handler import BotEvent
-    from freight_exchange.bot.session import Parts
+    from freight_exchange.bot.run import Run
     from freight_exchange.feed.sources import Source
     from freight_exchange.store.database import Database
     from freight_exchange.store.feeds import EventRow
@@ -35,12 +35,12 @@ _MAX_SLEEP: Final = 60.0
 class Routing:
     """Routing of a bot's feeds."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._store = parts.store
-        self._handlers = parts.handlers
-        self._metrics = parts.metrics
-        self._name = parts.options.name
-        self._hooks = parts.exchange._options.hooks
+    def __init__(self, run: Run) -> None:
+        self._store = run.store
+        self._handlers = run.handlers
+        self._metrics = run.metrics
+        self._name = run.options.feed.name
+        self._hooks = run.exchange._options.hooks
 
     async def introduce(self) -> Mapping[int, Handler]:
         """Record the handlers that are new, and return all by their rows in the store."""

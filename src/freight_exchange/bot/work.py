@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -23,7 +23,7 @@ from freight_exchange.hooks import HandlerRun
 from freight_exchange.store import work
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.session import Parts
+    from freight_exchange.bot.run import Run, Session
     from freight_exchange.store.database import Database
 
 _logger = logging.getLogger("freight_exchange.bot")
@@ -44,27 +44,16 @@ before the first call."""
 
 
 class Worker:
-    """Calls the handlers of due deliveries, up to `concurrency` at a time.
+    """Calls the handlers of due deliveries of a session, up to `concurrency` at a time."""
 
-    `last_scan` returns when the last complete scan began, on the store's clock. `on_failure` is called with an error
-    that ends the bot, while other handlers may still run.
-    """
-
-    def __init__(
-        self,
-        parts: Parts,
-        handlers: Mapping[int, Handler],
-        last_scan: Callable[[], float],
-        on_failure: Callable[[BaseException], None],
-    ) -> None:
-        self._parts = parts
-        self._store = parts.store
-        self._exchange = parts.exchange
-        self._metrics = parts.metrics
-        self._handlers = handlers
-        self._concurrency = parts.options.concurrency
-        self._last_scan = last_scan
-        self._on_failure = on_failure
+    def __init__(self, run: Run, session: Session) -> None:
+        self._run = run
+        self._session = session
+        self._store = run.store
+        self._exchange = run.exchange
+        self._metrics = run.metrics
+        self._handlers = session.rows
+        self._concurrency = run.options.concurrency
         self._log = AttemptLog()
         self._random = Random()
         self._running: set[tuple[int, int]] = set()
@@ -73,7 +62,7 @@ class Worker:
     async def run(self) -> None:
         """Claim deliveries and call their handlers until the bot stops and the last one has ended."""
         async with anyio.create_task_group() as calls:
-            while not self._parts.stopping:
+            while not self._run.stopping:
                 wakeup = self._store.waiter("work")
                 is_slow = self._store.is_shared and self._metrics.is_cut_off
                 free = 1 - len(self._running) if is_slow else self._concurrency - len(self._running)
@@ -118,13 +107,13 @@ class Worker:
                 await self._settle(claimed, delivery, verdict)
                 return
             run = HandlerRun(
-                feed=self._parts.options.name, handler=handler.id, kind=delivery.kind, event=delivery.event_id,
+                feed=self._run.options.feed.name, handler=handler.id, kind=delivery.kind, event=delivery.event_id,
                 request=delivery.subject, attempt=delivery.attempts,
             )  # fmt: skip
             with self._exchange._options.hooks.span(run):
                 await self._attempt(claimed, delivery, handler, run)
         except BaseException as error:
-            self._on_failure(error)
+            self._session.note(error)
             raise
         finally:
             self._running.discard(key)
@@ -136,8 +125,8 @@ class Worker:
             delivery.event,
             delivery,
             exchange=self._exchange,
-            ledger=self._parts.ledger,
-            stopping=self._parts.stopping,
+            ledger=self._run.ledger,
+            stopping=self._run.stopping,
             log=log,
         )
         try:
@@ -168,7 +157,7 @@ class Worker:
                     await handler.load_codes(self._exchange.currencies.by_code)
                     if not handler.matches(delivery.event):
                         raise Drop("the handler's filter excludes it")
-                    await handler.function(subject(delivery.event), context, **self._parts.arguments[handler.id])
+                    await handler.function(subject(delivery.event), context, **self._run.arguments[handler.id])
                 context.check_answered()
                 results.append(None)
             except Exception as error:  # noqa: BLE001 - a handler may raise anything; it is decided on, stored and logged
@@ -210,7 +199,7 @@ class Worker:
         since = self._outage_began.get(key, now)
         verdict = decide(
             error, attempts=delivery.attempts, retries=handler.retries, is_open=is_open,
-            outage=now - since, has_recovered=self._last_scan() > since + _OUTAGE_LIMIT, random=self._random,
+            outage=now - since, has_recovered=self._session.last_scan() > since + _OUTAGE_LIMIT, random=self._random,
         )  # fmt: skip
         if verdict.ending == "transient":
             self._outage_began[key] = since
