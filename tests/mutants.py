@@ -424,7 +424,7 @@ _BOT: Final = (
            ("bot/test_first_minutes.py::test_bot_whose_scans_fail_is_not_live",)),
     Mutant("deliveries-without-a-limit", STORM, {"Worker._claim": given(free=1000)},
            ("bot/test_deliveries.py::test_no_more_handlers_run_than_concurrency",)),
-    Mutant("writes-without-a-brake", STORM, {"Gate.leave": given(trouble=None)},
+    Mutant("writes-without-a-brake", STORM, {"Gate.report": given(trouble=None)},
            (f"{_DOUBTS}::test_one_probe_goes_before_all_writes",)),
     Mutant("doubts-looked-up-alone", STORM, {"Readings.read": given(came=None)},
            (f"{_DOUBTS}::test_hundred_doubts_share_their_readings",)),

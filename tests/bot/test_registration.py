@@ -231,7 +231,7 @@ HALF = "id holds half a character (a lone surrogate), which cannot be kept"
 KEYWORDS = "on_{kind} has no {name}=: its keywords are "
 REFUSED: list[tuple[list[str], str, list[Any], str]] = [
     # Kinds, option, values, and how the message begins.
-    (KINDS, "retries", [-1, 1.0, True, "3", None, math.inf], "retries must be a whole number from 0, not {value!r}"),
+    (KINDS, "retries", [-1, 1.0, True, "3", None, math.inf], "retries must be an integer of at least 0, not {value!r}"),
     (KINDS, "timeout", [0, -1, timedelta(0), -timedelta(1), True, "5", None, math.nan, math.inf, 10**400],
      "timeout must be "),
     (KINDS, "id", ["", "  \n", 5, b"quote", True], "id must be a text that is not empty, not {value!r}"),

@@ -208,14 +208,16 @@ class Bot(Router):
         except ProcessEnd as end:
             raise end.reason from None
 
-    def _begin(self, on_failure: Callable[[BaseException], None] | None = None) -> Run:
+    def _begin(
+        self, on_failure: Callable[[BaseException], None] | None = None, on_stop: Callable[[], None] = lambda: None
+    ) -> Run:
         if (run := self._active) is not None:
             if run.is_served:
                 raise ConfigurationError("this bot runs already: stop it first, or make another")
             return run
         if not self._handlers:
             raise ConfigurationError("this bot has no handler: register one, or include the router that has them")
-        self._run = Run(self, on_failure or _log_failure)
+        self._run = Run(self, on_failure or _log_failure, on_stop)
         return self._run
 
     @property

@@ -115,6 +115,16 @@ class Delivery:
     event: BotEvent
     merged: tuple[int, ...] = ()
 
+    @property
+    def log_fields(self) -> Mapping[str, object]:
+        return {
+            "event": self.kind,
+            "number": self.event_id,
+            "handler": self.name,
+            "request": self.subject,
+            "attempt": self.attempts,
+        }
+
 
 def kind_of(event: BotEvent) -> Kind:
     if not isinstance(event, OfferEvent):
@@ -173,33 +183,22 @@ def _injected_parameters(function: Callable[..., object]) -> Mapping[str, inspec
 def _evaluate(annotation: Any, function: Any) -> Any:
     """Evaluate an annotation; `None` if that fails, as for names that exist for type checkers only."""
     if isinstance(annotation, str):
+        while isinstance(function, functools.partial):
+            function = function.func
+        plain = inspect.unwrap(function if hasattr(function, "__globals__") else type(function).__call__)
         try:
-            annotation = eval(annotation, _plain_function(function).__globals__)
+            annotation = eval(annotation, plain.__globals__)
         except Exception:  # noqa: BLE001 - an annotation may be any expression
             return None
     return typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation
 
 
-def _plain_function(function: Any) -> Any:
-    """Return the function behind partials, bound methods, callable objects and decorators."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    if inspect.ismethod(function):
-        function = function.__func__
-    elif not hasattr(function, "__code__"):
-        function = type(function).__call__
-    return inspect.unwrap(function)
-
-
 def _is_instance(resource: object, kinds: tuple[type, ...]) -> bool:
-    for kind in kinds:
-        try:
-            if isinstance(resource, kind):
-                return True
-        except TypeError:
-            # Protocols and typed dictionaries do not support `isinstance`.
-            continue
-    return False
+    try:
+        return isinstance(resource, kinds)
+    except TypeError:
+        # Protocols and typed dictionaries do not support `isinstance`.
+        return False
 
 
 def _identifying_classes(hint: Any) -> tuple[type, ...]:

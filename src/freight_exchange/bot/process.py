@@ -24,7 +24,6 @@ import anyio.lowlevel
 
 from freight_exchange.bot.outcomes import ProcessEnd, describe
 from freight_exchange.bot.signals import SIGNALS
-from freight_exchange.bot.tasks import unwrap_errors
 from freight_exchange.errors import (
     ConfigurationError,
     FreightExchangeError,
@@ -42,7 +41,6 @@ from freight_exchange.store.errors import ConflictError
 if TYPE_CHECKING:
     from freight_exchange.bot.bot import Bot
     from freight_exchange.bot.metrics import InFlight
-    from freight_exchange.bot.run import Run
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -132,7 +130,6 @@ class _Program:
         self._in_flight = bot._metrics.in_flight
         self._drain = bot._options.drain.total_seconds()
         self._logged: BaseException | None = None
-        self._failure: BaseException | None = None
         self._signals: list[int] = []
         self._last_signal = (0, -math.inf)
         self._scope: anyio.CancelScope | None = None
@@ -142,19 +139,12 @@ class _Program:
 
     async def main(self) -> None:
         self._token = anyio.lowlevel.current_token()
-        try:
-            with unwrap_errors(), anyio.CancelScope() as self._scope:
-                run = self._run = self._bot._begin(self._on_failure)
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._limit_drain, run)
-                    if self._signals:
-                        # It came before the loop ran.
-                        run.stop()
-                    await run(self._bot._exchange)
-                    tasks.cancel_scope.cancel()
-        except BaseExceptionGroup:
-            # Several tasks have failed at once: the first failure was logged, and decides the status.
-            raise (self._failure or RuntimeError("the bot has failed")) from None
+        with anyio.CancelScope() as self._scope:
+            run = self._run = self._bot._begin(self._on_failure, lambda: self._limit_end(HUNG_STATUS))
+            if self._signals:
+                # It came before the loop ran.
+                run.stop()
+            await run(self._bot._exchange)
         self._has_ended = True
 
     def log(self, error: BaseException) -> None:
@@ -166,8 +156,6 @@ class _Program:
         _logger.critical("the bot ends with status %d: %s", _status_of(error), what)
 
     def _on_failure(self, error: BaseException) -> None:
-        if isinstance(error, Exception | ProcessEnd):
-            self._failure = error
         if isinstance(error, Exception):
             self.log(error)
         elif not isinstance(error, ProcessEnd) and self.ended_by is None:
@@ -177,10 +165,6 @@ class _Program:
             )
         # A handler that ends the process was logged by its worker.
         self._limit_end(_status_of(error))
-
-    async def _limit_drain(self, run: Run) -> None:
-        await run.stopping.wait()
-        self._limit_end(HUNG_STATUS)
 
     def _limit_end(self, status: int) -> None:
         self.watchdog.set_deadline(self._drain + _GRACE, status, unless=lambda: not self._in_flight or self._has_ended)

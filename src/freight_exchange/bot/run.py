@@ -27,7 +27,7 @@ from freight_exchange.bot.port import OperatorPort
 from freight_exchange.bot.process import CLOSE_TIMEOUT
 from freight_exchange.bot.route import Routing
 from freight_exchange.bot.status import BotStatus
-from freight_exchange.bot.tasks import find_failure, unwrap_errors
+from freight_exchange.bot.tasks import failures_in
 from freight_exchange.bot.work import Worker
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import (
@@ -81,7 +81,9 @@ _LOST_SEAT: Final = (FencedError, StoreAwayError, StoreRefusedError)
 
 
 class Run:
-    """Run of a bot, from its start to its end. `on_failure` is called as soon as an error ends it.
+    """Run of a bot, from its start to its end.
+
+    `on_failure` is called as soon as an error ends it, and `on_stop` when it begins to drain.
 
     Attributes:
         ready: Set once deliveries begin, or at the end.
@@ -95,18 +97,20 @@ class Run:
     store: Store
     ledger: Ledger
 
-    def __init__(self, bot: Bot, on_failure: Callable[[BaseException], None]) -> None:
+    def __init__(self, bot: Bot, on_failure: Callable[[BaseException], None], on_stop: Callable[[], None]) -> None:
         self.options = bot._options
         self.handlers = bot._handlers
         self.metrics = bot._metrics
         self._lifespan = bot._lifespan
         self._expose = None if self.options.port is None else make_exposition(bot)
         self._on_failure = on_failure
+        self._on_stop = on_stop
         self._interval = self.options.feed.interval.total_seconds()
         self._thread = threading.get_ident()
         self._young_since = anyio.current_time()
         self._pause: Phase | None = None
-        self._is_reported = self._was_running = self._is_loss_logged = False
+        self._is_cancelled = self._was_running = self._is_loss_logged = False
+        self._failure: BaseException | None = None
         self._port: OperatorPort | None = None
         self._snapshot: tuple[BotStatus, float] | None = None
         self.stopping = Stopping()
@@ -120,37 +124,40 @@ class Run:
         self.is_served = True
         failpoints.active.set(on_failpoint)
         try:
-            with unwrap_errors():
-                async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
-                    if self.options.port is not None:
-                        tasks.start_soon(self._reported, self._open_port, self.options.port)
-                    client = exchange or FreightExchange()
-                    if not client.entered:
-                        await stack.enter_async_context(client)
-                    self.exchange = client = client._instrumented(self.metrics)
-                    tasks.start_soon(self._take_snapshots)
+            async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
+                if self.options.port is not None:
+                    tasks.start_soon(self._reported, self._open_port, self.options.port)
+                client = exchange or FreightExchange()
+                if not client.entered:
+                    await stack.enter_async_context(client)
+                self.exchange = client = client._instrumented(self.metrics)
+                tasks.start_soon(self._take_snapshots)
 
-                    async def work(resources: Mapping[str, object]) -> None:
-                        # Reported before the lifespan closes, which may hang.
-                        await self._reported(self._work, resources)
+                async def work(resources: Mapping[str, object]) -> None:
+                    # Reported before the lifespan closes, which may hang.
+                    await self._reported(self._work, resources)
 
-                    drain = self.options.drain.total_seconds()
-                    await run_with_lifespan(self._lifespan, client, work, stop=self.stopping, drain=drain)
-                    tasks.cancel_scope.cancel()
+                drain = self.options.drain.total_seconds()
+                await run_with_lifespan(self._lifespan, client, work, stop=self.stopping, drain=drain)
+                tasks.cancel_scope.cancel()
         except BaseException as error:
-            self.report(find_failure(error))
-            raise
+            self.report(error)
+            if self._failure is None:
+                raise
         finally:
             self.has_ended = True
             self._snapshot = self._read(), time.monotonic()
             self.ready.set()
             if self._port is not None:
                 self._port.close()
+        if self._failure is not None:
+            raise self._failure
 
     def stop(self) -> None:
         """Drain, then end."""
         if not self.stopping:
             self.stopping.begin()
+            self._on_stop()
             if self.session is not None:
                 self.store.wake("work")
         self.status()
@@ -171,17 +178,25 @@ class Run:
             return "draining"
         return "starting" if session.worker is None else "running"
 
-    def report(self, failure: BaseException | None) -> None:
+    def report(self, error: BaseException) -> None:
         """Report the first error that ends the bot; later ones may follow from it."""
-        if failure is not None and not self._is_reported:
-            self._is_reported = True
-            self._on_failure(failure)
+        failures = failures_in(error)
+        if self._failure is None and failures:
+            self._failure = failures[0]
+            if not self._is_cancelled:
+                self._on_failure(failures[0])
+
+    def report_cancellation(self, error: BaseException) -> None:
+        """Report that something else ends the bot, whose error is known only after all tasks have ended."""
+        if self._failure is None and not self._is_cancelled:
+            self._is_cancelled = True
+            self._on_failure(error)
 
     async def _reported(self, work: Callable[..., Awaitable[None]], *args: Any) -> None:
         try:
             await work(*args)
         except BaseException as error:
-            self.report(find_failure(error))
+            self.report(error)
             raise
 
     # Sessions
@@ -385,8 +400,7 @@ class Session:
                     await self._run.stopping.wait()
                 except BaseException as error:
                     if self.failure is None:
-                        # The cause of a cancellation is known only after all tasks have ended.
-                        self._run.report(error)
+                        self._run.report_cancellation(error)
                     raise
                 if self.worker is not None:
                     await self._drain(tasks)
@@ -402,10 +416,9 @@ class Session:
 
     def note(self, error: BaseException) -> None:
         """Report the first error at once, while handlers may still run."""
-        failure = find_failure(error)
-        if failure is not None and self.failure is None:
-            self.failure = failure
-            self._run.report_session(failure)
+        if self.failure is None and (failures := failures_in(error)):
+            self.failure = failures[0]
+            self._run.report_session(self.failure)
 
     # Start and end
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from random import Random
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import attrs
 
@@ -27,6 +28,9 @@ from freight_exchange.errors import (
     is_from_login,
 )
 from freight_exchange.store.errors import ConflictError, StoreRefusedError
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.handler import Delivery, Handler
 
 _MIN_DELAY: Final = 1.0
 _MAX_DELAY: Final = 300.0
@@ -113,6 +117,34 @@ def decide(
 def backoff(attempts: int, random: Random) -> float:
     """Return the seconds before the next attempt: exponential up to five minutes, with jitter down to half."""
     return min(_MAX_DELAY, 2.0 ** min(attempts - 1, _MAX_DOUBLINGS)) * random.uniform(0.5, 1)
+
+
+def describe_end(delivery: Delivery, handler: Handler, verdict: Verdict, error: Exception | None) -> tuple[int, str]:
+    """Return the level and the line of the log for the end of an attempt: what happened, why, and what comes next."""
+    subject = (
+        f"event {delivery.event_id} ({delivery.kind})" if delivery.subject is None else f"request {delivery.subject}"
+    )
+    failed = f"handler {handler.id} failed on {subject} (attempt {delivery.attempts} of {handler.retries + 1})"
+    waits = f"handler {handler.id} waits with {subject}"
+    why, again = verdict.error or verdict.ending, f"retrying in {verdict.delay:.0f} s"
+    errors = [] if error is None else [*flatten(error)]
+    match verdict.ending:
+        case "done":
+            return logging.DEBUG, f"handler {handler.id} is done with {subject}"
+        case "dropped":
+            return logging.INFO, f"handler {handler.id} drops {subject}: {why}"
+        case "dead":
+            return logging.ERROR, f"{failed}: {why}; its delivery is dead: replay event {delivery.event_id} to retry"
+        case "failed":
+            return logging.WARNING, f"{failed}: {why}; {again}"
+        case "doubt" if any(not isinstance(one, OfferInDoubtError | RetryLater) for one in errors):
+            text = f"{failed}: {describe(error)}; its offer is in doubt: retrying once that is resolved"
+            return logging.WARNING, text
+        case "doubt":
+            return logging.INFO, f"{waits}: {why}; retrying once that is resolved"
+        case _:
+            # The loss of the store or of the login has a line of its own.
+            return logging.DEBUG if verdict.ending == "released" else logging.INFO, f"{waits}: {why}; {again}"
 
 
 def _postponed(ending: Ending, delay: float, error: Exception) -> Verdict:

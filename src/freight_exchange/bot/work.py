@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from random import Random
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
@@ -13,10 +14,9 @@ import attrs
 from freight_exchange.bot.context import Context, Log, make_context
 from freight_exchange.bot.failpoints import reach
 from freight_exchange.bot.handler import BotEvent, Delivery, Handler, subject
-from freight_exchange.bot.log import AttemptLog, log_fields
 from freight_exchange.bot.outcomes import IN_DOUBT, Drop, ProcessEnd, describe
-from freight_exchange.bot.tasks import split_cancellations
-from freight_exchange.bot.verdict import Verdict, decide
+from freight_exchange.bot.tasks import failures_in
+from freight_exchange.bot.verdict import Verdict, decide, describe_end
 from freight_exchange.feed.events import OfferEvent, RequestEvent, load_event
 from freight_exchange.feed.sources import FIELDS
 from freight_exchange.hooks import HandlerRun
@@ -54,7 +54,7 @@ class Worker:
         self._metrics = run.metrics
         self._handlers = session.rows
         self._concurrency = run.options.concurrency
-        self._log = AttemptLog()
+        self._logged = set[Hashable]()
         self._random = Random()
         self._running: set[tuple[int, int]] = set()
         self._outage_began: dict[tuple[int, int], float] = {}
@@ -103,7 +103,7 @@ class Worker:
                 # The process ended during each attempt.
                 error = delivery.error or "the process ended during each attempt"
                 verdict = Verdict(ending="dead", state="dead", error=error, refund=True)
-                self._log.write(delivery, handler, verdict, None)
+                self._log_end(delivery, handler, verdict, None)
                 await self._settle(claimed, delivery, verdict)
                 return
             run = HandlerRun(
@@ -120,7 +120,7 @@ class Worker:
             self._store.wake("work")
 
     async def _attempt(self, claimed: work.Claimed, delivery: Delivery, handler: Handler, run: HandlerRun) -> None:
-        log = Log(_logger, log_fields(delivery))
+        log = Log(_logger, delivery.log_fields)
         context = make_context(
             delivery.event,
             delivery,
@@ -141,7 +141,7 @@ class Worker:
             raise
         verdict = self._decide(delivery, handler, error, is_open=is_open)
         run.ending, run.error = verdict.ending, error
-        self._log.write(delivery, handler, verdict, error)
+        self._log_end(delivery, handler, verdict, error)
         # A handler that is done must not be called again because of a cancellation.
         with anyio.CancelScope(shield=True):
             await self._settle(claimed, delivery, verdict)
@@ -175,7 +175,7 @@ class Worker:
             _logger.critical(
                 "%s exceeded its timeout and ignores the cancellation; the bot waits for it",
                 active,
-                extra=log_fields(delivery),
+                extra=delivery.log_fields,
             )
 
         began = anyio.current_time()
@@ -206,6 +206,21 @@ class Worker:
         else:
             self._outage_began.pop(key, None)
         return verdict
+
+    def _log_end(self, delivery: Delivery, handler: Handler, verdict: Verdict, error: Exception | None) -> None:
+        """Log the end of an attempt; the traceback of a failure once, by handler, type and place in the code."""
+        level, line = describe_end(delivery, handler, verdict, error)
+        extra = delivery.log_fields
+        if error is None or level < logging.WARNING:
+            _logger.log(level, "%s", line, extra=extra)
+            return
+        place = [(frame.f_code.co_filename, number) for frame, number in walk_tb(error.__traceback__)][-1:]
+        key = (handler.id, type(error), *place)
+        is_new = key not in self._logged
+        self._logged.add(key)
+        _logger.log(level, "%s", line, exc_info=error if is_new else None, extra=extra)
+        if not is_new:
+            _logger.debug("traceback of handler %s", handler.id, exc_info=error, extra=extra)
 
     async def _settle(self, claimed: work.Claimed, delivery: Delivery, verdict: Verdict) -> None:
         merged = delivery.merged if verdict.state == "done" else ()
@@ -262,7 +277,7 @@ def merge_updates(updates: Sequence[RequestEvent]) -> RequestEvent:
 
 def _is_failure(error: BaseException, active: object) -> bool:
     """Return whether a handler failed while it was cancelled. Other `BaseException`s end the bot."""
-    others = split_cancellations(error)[1]
+    others = failures_in(error)
     if all(isinstance(other, Exception) for other in others):
         return bool(others)
     _logger.critical("%s ends the bot: %s", active, describe(error))
