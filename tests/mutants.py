@@ -411,7 +411,7 @@ _BOT: Final = (
     Mutant("page-of-a-gateway-refuses-an-offer", MISSED, {"outcome_of": lambda outcome_of: lambda error, refusals:
            "refused" if isinstance(error, refusals) else outcome_of(error, refusals)},
            (f"{_DOUBTS}::TestOutcome::test_refusal_of_a_gateway_leaves_a_doubt",)),
-    Mutant("outage-makes-dead-letters", MISSED, {"verdict/_is_transient": returns(False)},
+    Mutant("outage-makes-dead-letters", MISSED, {"outcomes/_is_transient": returns(False)},
            ("bot/test_ledger_verdict.py",)),
     Mutant("attempt-not-counted-at-the-claim", HANG, {"work/_CLAIM": swapped("attempts + 1", "1")},
            ("bot/test_deliveries.py::test_delivery_is_repeated_after_a_crash_unless_it_was_settled",)),

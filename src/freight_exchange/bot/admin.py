@@ -44,7 +44,6 @@ _EFFECT_STATES: Final = ("sending", "unknown", "parked", "confirmed", "refused",
 
 
 def dead_letters(db: Database, binding: int) -> Sequence[DeadLetter]:
-    """Return the dead letters of a bot, the oldest first."""
     return [DeadLetter.from_row(row) for row in work.dead_letters(db, binding)]
 
 
@@ -52,6 +51,10 @@ def describe_doubts(db: Database, binding: int, found: Sequence[Effect]) -> Sequ
     """Return effects in doubt as a person sees them."""
     names = _handler_names(db, binding)
     return [Doubt.from_effect(effect, names) for effect in found]
+
+
+def gaps(db: Database, binding: int) -> Sequence[Gap]:
+    return [cast(Gap, load_event(gap.kind, gap.payload)) for gap in work.pending_gaps(db, binding)]
 
 
 async def change(
@@ -77,8 +80,8 @@ async def change(
             await ledger.resolve(**arguments)
             return True
         case "acknowledge_gaps":
-            gaps = await store.run(work.pending_gaps, store.binding)
-            return await store.run(work.acknowledge, [gap.id for gap in gaps])
+            found = await store.run(work.pending_gaps, store.binding)
+            return await store.run(work.acknowledge, [gap.id for gap in found])
         case _:
             raise ConfigurationError(f"there is no change {name!r}: the bot may have an older version of this package")
 
@@ -89,10 +92,8 @@ async def carry_out(
     """Carry out a command of a person, and return what to answer."""
     try:
         return {"result": await change(command.name, command.arguments, store, ledger, handlers)}
-    except ValidationError as error:
-        return {"invalid": str(error), "field": error.field}
-    except ConfigurationError as error:
-        return {"error": str(error)}
+    except (ConfigurationError, ValidationError) as error:
+        return {"error": str(error), "field": getattr(error, "field", None)}
 
 
 # From outside
@@ -101,12 +102,8 @@ async def carry_out(
 class BotFile:
     """File or database of a bot, read and changed from outside of its program.
 
-    A read sees the last commit of the bot, at any time. All methods block: call them outside of an event loop. Inside
-    the bot's own program use `Bot`, which has the same methods.
-
-    Args:
-        path: The file, or the URL of the database.
-        name: Name of the bot; needed if the store has several, and none has the default name.
+    A read sees the last commit of the bot, at any time. All methods block: call them outside of an event loop. Those
+    that `Bot` has do the same. `name` is needed if the store has several bots, and none has the default name.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
@@ -114,33 +111,20 @@ class BotFile:
         self._name = name
 
     def status(self) -> StoreStatus:
-        """Return the status of the bot in its store.
-
-        Raises:
-            StoreError: There is no store of this version, or it cannot be read.
-            ConfigurationError: The store has no such bot, or several and no name was given.
-        """
         return self._read(_status)
 
     def dead_letters(self) -> Sequence[DeadLetter]:
-        """Return the dead letters, like `Bot.dead_letters`."""
         return self._read(dead_letters)
 
     def doubts(self) -> Sequence[Doubt]:
-        """Return the doubts, like `Bot.doubts`, and the writes that are being sent, or were when the bot ended."""
-
+        """Return the doubts, and the writes that are being sent, or were when the bot ended."""
         return self._read(lambda db, binding: describe_doubts(db, binding, effects.open_effects(db, binding)))
 
     def gaps(self) -> Sequence[Gap]:
-        """Return the gaps that were not acknowledged."""
-        return self._read(_gaps)
+        return self._read(gaps)
 
     def explain(self, index: int) -> Handling:
-        """Return the history of a request.
-
-        Raises:
-            ConfigurationError: The store has no complete scan yet.
-        """
+        """Return the history of a request; `ConfigurationError` before the first complete scan."""
 
         def read(db: Database, binding: int) -> Handling:
             names = _handler_names(db, binding)
@@ -155,26 +139,16 @@ class BotFile:
         return self._read(read)
 
     def replay(self, event: int, handler: str) -> bool:
-        """Deliver a dead letter again, like `Bot.replay`, and return whether there was one.
-
-        While no bot runs, its handlers are not known: a letter of a removed handler waits for a handler of that id.
-        """
+        """Deliver a dead letter again. While no bot runs, that of a removed handler waits for a handler of that id."""
         return bool(self._change("replay", event=event, handler=handler))
 
     def drop(self, event: int, handler: str) -> bool:
-        """Discard a dead letter, or a delivery that waits, like `Bot.drop`, and return whether there was one."""
         return bool(self._change("drop", event=event, handler=handler))
 
     def resolve(self, request: int, *, taken: bool, revision: int = 0, offer: int | None = None) -> None:
-        """Resolve a doubt or undo a refusal, like `Bot.resolve`.
-
-        Raises:
-            ValidationError: It is neither in doubt nor refused, it may still arrive, or an argument is invalid.
-        """
         self._change("resolve", request=request, taken=taken, revision=revision, offer=offer)
 
     def acknowledge_gaps(self) -> int:
-        """Acknowledge all gaps, like `Bot.acknowledge_gaps`, and return their number."""
         return int(self._change("acknowledge_gaps"))
 
     def _read(self, read: Callable[[Database, int], T]) -> T:
@@ -200,16 +174,14 @@ class BotFile:
         return anyio.run(run)
 
     async def _ask(self, store: Store, binding: int, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Ask the running bot for a change."""
         number = await store.run(work.ask_command, binding, name, arguments)
         with anyio.move_on_after(_ANSWER_TIMEOUT):
             while (answer := await store.run(work.result_of, number)) is None:  # noqa: ASYNC110 - another process answers
                 await anyio.sleep(_POLL_INTERVAL)
-            if "invalid" in answer:
-                raise ValidationError(answer["invalid"], field=answer["field"])
-            if "error" in answer:
-                raise ConfigurationError(answer["error"])
-            return answer["result"]
+            if (message := answer.get("error")) is None:
+                return answer["result"]
+            field = answer["field"]
+            raise ConfigurationError(message) if field is None else ValidationError(message, field=field)
         raise HeldError(
             f"{store.place} is in use, but the process that has it did not answer within {_ANSWER_TIMEOUT:.0f} s: is it"
             " a bot, and does it still run?",
@@ -218,18 +190,15 @@ class BotFile:
 
     def _choose(self, db: Database) -> int:
         rows = db.run("SELECT id, name FROM binding ORDER BY id").fetchall()
-        chosen = [row for row, name in rows if self._name in (None, name)]
-        if self._name is None and len(chosen) > 1:
-            # The others belong to `exchange.watch`.
-            chosen = [row for row, name in rows if name == DEFAULT_NAME]
-        if len(chosen) == 1:
-            return int(chosen[0])
+        # The others belong to `exchange.watch`.
+        wanted = DEFAULT_NAME if self._name is None and len(rows) > 1 else self._name
+        for row, name in rows:
+            if wanted in (None, name):
+                return int(row)
         if not rows:
             raise ConfigurationError(f"{db.place} has no bot: none has run with it yet")
         names = ", ".join(repr(name) for _, name in rows)
-        if self._name is not None and not chosen:
-            raise ConfigurationError(f"{db.place} has no bot named {self._name!r}: it has {names}")
-        raise ConfigurationError(f"{db.place} has several bots, so the name of one is needed: {names}")
+        raise ConfigurationError(f"{db.place} has no bot named {wanted!r}; the name of one is needed: {names}")
 
 
 def _status(db: Database, binding: int) -> StoreStatus:
@@ -265,7 +234,7 @@ def _status(db: Database, binding: int) -> StoreStatus:
         deliveries=dict.fromkeys(("ready", "claimed", "done", "dead"), 0) | dict(deliveries),
         offers={state: counts.get(("offer", state), 0) for state in _EFFECT_STATES},
         answers=answers,
-        gaps=_gaps(db, binding),
+        gaps=gaps(db, binding),
     )
 
 
@@ -295,10 +264,6 @@ def _explain(db: Database, binding: int, index: int) -> Explanation:
         unseen = f"was in no scan: the scans cover updates before {to_utc(time):%Y-%m-%d %H:%M:%S} UTC"
         return explain_request(index, item, events, to_utc, None, unseen)
     raise ConfigurationError(f"{db.place} has no complete scan yet: let the bot finish its first one")
-
-
-def _gaps(db: Database, binding: int) -> Sequence[Gap]:
-    return [cast(Gap, load_event(gap.kind, gap.payload)) for gap in work.pending_gaps(db, binding)]
 
 
 def _binding_of(db: Database, binding: int) -> tuple[str, str, str]:

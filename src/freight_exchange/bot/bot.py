@@ -17,7 +17,7 @@ from freight_exchange.bot.failpoints import Failpoints, no_failpoints
 from freight_exchange.bot.handler import Handler
 from freight_exchange.bot.lifespan import Lifespan, check_lifespan, no_resources
 from freight_exchange.bot.metrics import Metrics, make_collector
-from freight_exchange.bot.outcomes import ProcessEnd, describe
+from freight_exchange.bot.outcomes import describe
 from freight_exchange.bot.router import Router
 from freight_exchange.bot.run import Run, Session
 from freight_exchange.bot.status import BotStatus, DeadLetter, Doubt
@@ -26,6 +26,7 @@ from freight_exchange.client import FreightExchange
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError
 from freight_exchange.feed.options import MIN_INTERVAL, MIN_RETENTION, WatchOptions
 from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, Start, integer
+from freight_exchange.store import work
 from freight_exchange.store.database import Store
 from freight_exchange.store.database_url import masked
 
@@ -203,10 +204,7 @@ class Bot(Router):
             LoginRejectedError: The service rejected the email or password, and has never accepted them.
             StoreError: The store cannot be used.
         """
-        try:
-            await self._begin()(exchange or self._exchange, failpoints)
-        except ProcessEnd as end:
-            raise end.reason from None
+        await self._begin()(exchange or self._exchange, failpoints)
 
     def _begin(
         self, on_failure: Callable[[BaseException], None] | None = None, on_stop: Callable[[], None] = lambda: None
@@ -256,10 +254,7 @@ class Bot(Router):
         self.stop()
         with anyio.CancelScope(shield=True):
             await background.wait()
-        try:
-            background.raise_error()
-        except ProcessEnd as end:
-            raise end.reason from None
+        background.raise_error()
 
     async def idle(self, within: timedelta = timedelta(hours=1)) -> None:
         """Wait until the bot has seen everything published so far, and every delivery has ended.
@@ -273,7 +268,8 @@ class Bot(Router):
             while (run := self._active) is not None:
                 if run.session is not None and run.phase == "running":
                     began = run.store.now if began is None else began
-                    if run.session.last_scan() > began + _CLOCK_STEP and not await run.session.is_busy():
+                    rows = [*run.session.rows]
+                    if run.session.last_scan() > began + _CLOCK_STEP and not await run.store.run(work.is_busy, rows):
                         return
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _MAX_POLL_INTERVAL)

@@ -160,24 +160,13 @@ class _ChangedError(Exception):
 class Ledger:
     """Writes of a bot that happen at most once.
 
-    Args:
-        store: The store, joined before `start`.
-        exchange: The client.
-        settle: Seconds that the service may take to show a write.
-        interval: Interval of the feed, which is the pace of all readings.
+    The service may take `settle` seconds to show a write, and `interval` seconds are the pace of all readings.
 
     Attributes:
         outcomes: Number of outcomes by `offer` or `answer`, and by `confirmed`, `rejected`, `doubtful` or `not taken`.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        exchange: FreightExchange,
-        *,
-        settle: float,
-        interval: float,
-    ) -> None:
+    def __init__(self, store: Store, exchange: FreightExchange, *, settle: float, interval: float) -> None:
         self._store = store
         self._exchange = exchange
         self._settle = settle
@@ -217,7 +206,6 @@ class Ledger:
             self.wake()
 
     def wake(self) -> None:
-        """Make the resolver look at once."""
         self._wake.set()
 
     def doubts(self, db: Database) -> list[Effect]:
@@ -253,7 +241,7 @@ class Ledger:
             return self._recorded(write, plan.effect)
         if isinstance(write, OfferWrite):
             plan = await self._compared(write, plan, known, at)
-        elif isinstance(write, AnswerWrite):
+        else:
             plan = await self._looked_up(write, plan, known)
         if plan.effect.state == "confirmed":
             with anyio.CancelScope(shield=True):
@@ -282,7 +270,6 @@ class Ledger:
         return known, event, effects.time_of_event(db, event)
 
     def _recorded(self, write: Write, effect: Effect) -> Any:
-        """Return the result of an effect in place of a second write."""
         if isinstance(write, OfferWrite) and (stands := load_offer(effect)).on_wire != write.on_wire:
             _logger.warning(
                 "%s stands at %s; the different price or terms, %s, are not sent; pass a new revision to quote again",
@@ -302,7 +289,7 @@ class Ledger:
         is_allowed = write.allow_existing or plan.effect.facts["allowed"]
         is_first = not placed and not is_allowed
         reading = await self._bids.since(0.0 if is_first else max(at, self._store.now - self._interval))
-        listed = reading.on(write.request)
+        listed = reading.prices.get(write.request, ())
         unknown = Counter[Any]() if is_allowed else unknown_prices(listed, placed)
         if unknown[write.price]:
             _logger.warning("%s stands already, and is taken over: %s", write, write.price_text, extra=_fields(write))
@@ -318,7 +305,6 @@ class Ledger:
         return attrs.evolve(plan, effect=plan.effect.with_facts(baseline=baseline))
 
     async def _looked_up(self, write: AnswerWrite, plan: Plan, known: Sequence[Effect]) -> Plan:
-        """Compare an answer with the request as the service shows it now."""
         now, key = anyio.current_time(), (write.request, write.offer)
         if (remaining := self._answers_from - now) > 0:
             raise RetryLater(remaining, "the store was restored, and the service may still show answers that it lacks")
@@ -521,9 +507,8 @@ class Ledger:
         write, before = load_offer(effect), await self._baseline(effect)
         # A row that moves may come twice, so an equal price is counted in complete readings only.
         is_new = write.price not in [(bid.amount, bid.currency) for bid in before]
-        return (
-            reading.record(write.request, write.price) if is_new and write.price in reading.on(write.request) else None
-        )
+        is_listed = write.price in reading.prices.get(write.request, ())
+        return reading.record(write.request, write.price) if is_new and is_listed else None
 
     async def _baseline(self, effect: Effect) -> list[Bid]:
         """Return the account's bids on the request that are not this offer, whether or not they are listed."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 import anyio
 
 from freight_exchange.bot.context import Stopping
+from freight_exchange.bot.handler import POSITIONAL
 from freight_exchange.bot.tasks import failures_in, flatten
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
@@ -19,8 +20,6 @@ from freight_exchange.errors import ConfigurationError
 _logger = logging.getLogger("freight_exchange.bot")
 
 _CLOSE_GRACE: Final = 1.0
-
-_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 Lifespan = Callable[..., AbstractAsyncContextManager[object] | AsyncIterator[object]]
 """Function of the exchange, or of nothing, that returns an async context manager, or an async generator that yields
@@ -135,4 +134,4 @@ def check_lifespan(lifespan: Lifespan) -> None:
 def _takes_exchange(lifespan: Lifespan) -> bool:
     """Return whether it has a required parameter, which can only be the exchange."""
     parameters = inspect.signature(lifespan).parameters.values()
-    return any(one.kind in _POSITIONAL and one.default is inspect.Parameter.empty for one in parameters)
+    return any(one.kind in POSITIONAL and one.default is inspect.Parameter.empty for one in parameters)

@@ -52,18 +52,12 @@ _MAX_NAMED: Final = 5
 _CUT_OFF: Final = 3
 
 
-class InFlight:
-    """Deliveries that handlers work on."""
-
-    def __init__(self) -> None:
-        self._active: dict[int, str] = {}
-
-    def __len__(self) -> int:
-        return len(self._active)
+class InFlight(dict[int, str]):
+    """Names of the deliveries that handlers work on."""
 
     def __str__(self) -> str:
-        """Return their names. Other threads may call this."""
-        active = [*self._active.values()]
+        """Return the names in a line. Other threads may call this."""
+        active = [*self.values()]
         names = "; ".join(active[:_MAX_NAMED])
         return names if len(active) <= _MAX_NAMED else f"{names}; and {len(active) - _MAX_NAMED} more"
 
@@ -72,11 +66,11 @@ class InFlight:
         """Count a delivery as in flight during the block, and yield its name."""
         request = "" if delivery.subject is None else f" of request {delivery.subject}"
         name = f"the handler {delivery.name!r} of the event {delivery.kind!r}{request}"
-        self._active[id(delivery)] = name
+        self[id(delivery)] = name
         try:
             yield name
         finally:
-            del self._active[id(delivery)]
+            del self[id(delivery)]
 
 
 class Metrics(Instrumentation):
@@ -112,7 +106,6 @@ class Metrics(Instrumentation):
 
     @contextmanager
     def span(self, work: Work) -> Iterator[None]:
-        """Observe the duration of a call, by operation and outcome."""
         if not isinstance(work, CallInfo):
             yield
             return
@@ -158,7 +151,6 @@ def make_collector(bots: Sequence[Bot]) -> Collector:
         """Collector of the metrics of bots, for any registry."""
 
         def collect(self) -> Iterator[Metric]:
-            """Yield the metrics; each has the series of all bots."""
             found: dict[str, Metric] = {}
             for bot in bots:
                 for metric in _collect(bot):
@@ -167,10 +159,6 @@ def make_collector(bots: Sequence[Bot]) -> Collector:
                     metric.samples = []
                     found.setdefault(metric.name, metric).samples += samples
             yield from found.values()
-
-        def describe(self) -> Iterator[Metric]:
-            """Yield the metrics, so that every registry refuses a second collector: a page has each metric once."""
-            return self.collect()
 
     return BotCollector()
 

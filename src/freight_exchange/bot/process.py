@@ -93,20 +93,14 @@ def run(bot: Bot, backend: Literal["asyncio", "trio"]) -> None:
         with program.receiving_signals():
             anyio.run(program.main, backend=backend)
         status = 0 if program.ended_by is None else 128 + program.ended_by
-    except Exception as error:
-        status = _status_of(error)
-        program.log(error)
-        # An unexpected error keeps its traceback.
-        if not isinstance(error, FreightExchangeError):
-            raise
-        raise SystemExit(status) from error
-    except ProcessEnd as end:
-        status = _status_of(end.reason)
-        code = getattr(end.reason, "code", None)
-        # Python prints a text.
-        raise SystemExit(code if isinstance(code, str) else status) from end.reason
     except BaseException as error:
         status = _status_of(error)
+        if isinstance(error, Exception):
+            program.log(error)
+        is_expected = isinstance(error, FreightExchangeError | KeyboardInterrupt | SystemExit)
+        # An unexpected error keeps its traceback, and Python prints a text.
+        if is_expected and not isinstance(getattr(error, "code", None), str):
+            raise SystemExit(status) from error
         raise
     finally:
         program.watchdog.dismiss(status)
@@ -148,7 +142,6 @@ class _Program:
         self._has_ended = True
 
     def log(self, error: BaseException) -> None:
-        """Log the error that ends the process, once."""
         if self._logged is not None:
             return
         self._logged = error
@@ -235,7 +228,6 @@ class Watchdog:
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
     def do(self, action: Callable[..., object], *args: object, after: float = 0.0) -> None:
-        """Do something in a thread of its own, after some seconds."""
         self._actions.put((time.monotonic() + after, partial(action, *args)))
 
     def set_deadline(self, seconds: float, status: int, *, unless: Callable[[], bool] = lambda: False) -> None:

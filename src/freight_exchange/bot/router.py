@@ -33,8 +33,6 @@ from freight_exchange.validation import Number
 
 F = TypeVar("F", bound=Function)
 
-_DEFAULT_RETRIES: Final = 8
-_DEFAULT_TIMEOUT: Final = timedelta(minutes=5)
 _FROM_START_KINDS: Final = ("new", "selected")
 
 
@@ -240,8 +238,8 @@ def _maker(
     /,
     *,
     id: str | None = None,
-    retries: int = _DEFAULT_RETRIES,
-    timeout: timedelta | float = _DEFAULT_TIMEOUT,
+    retries: int = 8,
+    timeout: timedelta | float = timedelta(minutes=5),
     from_start: bool = False,
     **fields: Any,
 ) -> Callable[[Function], Handler]:
@@ -262,8 +260,7 @@ def _maker(
             filters={kind: filter_},
             retries=retries,
             timeout=limit,
-            from_start=from_start and kind == "new",
-            selected_from_start=from_start and kind == "selected",
+            from_start=frozenset({kind} if from_start else ()),
         )
 
     return make
@@ -289,8 +286,7 @@ def _add(handlers: dict[str, Handler], handler: Handler) -> dict[str, Handler]:
     extended = attrs.evolve(
         known,
         filters={**known.filters, **handler.filters},
-        from_start=known.from_start or handler.from_start,
-        selected_from_start=known.selected_from_start or handler.selected_from_start,
+        from_start=known.from_start | handler.from_start,
     )
     return {**handlers, handler.id: extended}
 

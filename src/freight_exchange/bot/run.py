@@ -10,7 +10,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 import anyio
@@ -23,8 +24,8 @@ from freight_exchange.bot.handler import FEED_OF, resolve_arguments
 from freight_exchange.bot.ledger import Ledger
 from freight_exchange.bot.lifespan import run_with_lifespan
 from freight_exchange.bot.metrics import make_exposition
+from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.bot.port import OperatorPort
-from freight_exchange.bot.process import CLOSE_TIMEOUT
 from freight_exchange.bot.route import Routing
 from freight_exchange.bot.status import BotStatus
 from freight_exchange.bot.tasks import failures_in
@@ -40,7 +41,6 @@ from freight_exchange.errors import (
     is_transient,
     retry_delay,
 )
-from freight_exchange.feed.events import Gap, load_event
 from freight_exchange.feed.poller import Poller
 from freight_exchange.feed.sources import Offers, Requests, SelectedBids, Source
 from freight_exchange.feed.state import State
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.bot import Bot
     from freight_exchange.bot.handler import Handler
     from freight_exchange.bot.status import Phase
+    from freight_exchange.feed.events import Gap
     from freight_exchange.store.database import Database
     from freight_exchange.store.effects import Effect
 
@@ -67,11 +68,10 @@ _LONGEST_PAUSE: Final = 30.0
 _MAX_LOGIN_PAUSE: Final = 900.0
 _AWAY_PAUSE: Final = 1.0
 _LOG_INTERVAL: Final = 60.0
-_STANDBY_PAUSE: Final = 0.5
+_SHORT_PAUSE: Final = 0.5
 _SNAPSHOT_PERIOD: Final = 1.0
 _ALONE_PERIOD, _INLINE_PERIOD = 2.0, 30.0
 """Seconds between two looks for commands and orphans, in a file, and in memory, where no other process has any."""
-_PRIMED_PERIOD: Final = 0.5
 _COUNT_PERIOD: Final = 1.0
 _CANCELLATION_GRACE: Final = 0.5
 _in_use: Final[WeakSet[Store]] = WeakSet()
@@ -132,11 +132,8 @@ class Run:
                     await stack.enter_async_context(client)
                 self.exchange = client = client._instrumented(self.metrics)
                 tasks.start_soon(self._take_snapshots)
-
-                async def work(resources: Mapping[str, object]) -> None:
-                    # Reported before the lifespan closes, which may hang.
-                    await self._reported(self._work, resources)
-
+                # Reported before the lifespan closes, which may hang.
+                work = partial(self._reported, self._work)
                 drain = self.options.drain.total_seconds()
                 await run_with_lifespan(self._lifespan, client, work, stop=self.stopping, drain=drain)
                 tasks.cancel_scope.cancel()
@@ -151,21 +148,15 @@ class Run:
             if self._port is not None:
                 self._port.close()
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.reason if isinstance(self._failure, ProcessEnd) else self._failure
 
     def stop(self) -> None:
-        """Drain, then end."""
         if not self.stopping:
             self.stopping.begin()
             self._on_stop()
             if self.session is not None:
                 self.store.wake("work")
         self.status()
-
-    def abandon(self) -> None:
-        """Keep this replica's claims and leases in the store, as the end of a process does."""
-        if self.session is not None:
-            self.store.me = 0
 
     @property
     def phase(self) -> Phase:
@@ -236,7 +227,7 @@ class Run:
                 _in_use.add(store)
                 stack.callback(_in_use.discard, store)
                 return store
-            await self._wait(_STANDBY_PAUSE, "standby")
+            await self._wait(_SHORT_PAUSE, "standby")
         return None
 
     async def _run_sessions(self) -> None:
@@ -248,9 +239,15 @@ class Run:
             try:
                 await self.session.run()
             except (*_LOST_SEAT, LoginRejectedError) as error:
-                if not self._goes_on(error):
+                if not self.goes_on(error):
                     raise
                 if isinstance(error, LoginRejectedError):
+                    # The account may be locked, or its password is being changed.
+                    _logger.critical(
+                        "%s rejects the login, which it accepted before: %s; the bot tries again",
+                        self.exchange._base_url,
+                        error,
+                    )
                     await self._wait(login_pause, "login-rejected")
                     login_pause = min(2 * login_pause, _MAX_LOGIN_PAUSE)
                     self.exchange.reset_login()
@@ -273,7 +270,6 @@ class Run:
             await self.stopping.wait()
 
     def set_ready(self) -> None:
-        """Report that deliveries begin."""
         if not self._was_running or self._is_loss_logged:
             # At most once for each logged loss: a store may fail each second.
             _logger.info("running: %s", ", ".join(self.handlers))
@@ -281,46 +277,29 @@ class Run:
         self.status()
         self.ready.set()
 
-    def _goes_on(self, error: BaseException) -> bool:
+    def goes_on(self, error: BaseException) -> bool:
         """Return whether another session follows: not if the database or the login has failed from the start."""
         if isinstance(error, LoginRejectedError):
             return self.exchange.user is not None
         return isinstance(error, FencedError) or (isinstance(error, _LOST_SEAT) and self._was_running)
 
-    def report_session(self, error: BaseException) -> None:
-        """Report the error that ends a session."""
-        if not self._goes_on(error):
-            self.report(error)
-        elif isinstance(error, LoginRejectedError):
-            # The account may be locked, or its password is being changed.
-            _logger.critical(
-                "%s rejects the login, which it accepted before: %s; the bot drains, and tries again",
-                self.exchange._base_url,
-                error,
-            )
-
     async def _open_port(self, port: int) -> None:
-        """Open the port. In standby another process may hold it, until its drain and its lifespan have ended.
+        """Open the port. In standby it may be taken until another process has ended.
 
         Otherwise a second process must fail because of the store, which another one holds, and not because of the port.
         """
-        options, has_logged = self.options, False
-        left = options.drain.total_seconds() + CLOSE_TIMEOUT if options.feed.standby else _STANDBY_PAUSE
-        while True:
+        has_logged = False
+        while self._port is None:
             try:
-                self._port = OperatorPort(options.host, port, self.status, self._expose)
+                self._port = OperatorPort(self.options.host, port, self.status, self._expose)
             except ConfigurationError as error:
                 is_taken = getattr(error.__cause__, "errno", None) == errno.EADDRINUSE
-                if not is_taken or left <= 0:
+                if not is_taken or (self.session is not None and not self.options.feed.standby):
                     raise
                 if not has_logged:
                     _logger.warning("%s; waiting for the port", error)
                 has_logged = True
-            else:
-                return
-            await anyio.sleep(_STANDBY_PAUSE)
-            if self.session is not None and self.session.has_joined:
-                left -= _STANDBY_PAUSE
+                await anyio.sleep(_SHORT_PAUSE)
 
     # Status
 
@@ -380,7 +359,7 @@ class Session:
         self._store = run.store
         self.rows: Mapping[int, Handler] = {}
         self._sources: dict[str, Source] = {}
-        self._polling: list[anyio.CancelScope] = []
+        self._scanning = anyio.CancelScope()
         self._has_drained = anyio.Event()
         self._doubts: list[Effect] = []
         self._gaps: tuple[Gap, ...] = ()
@@ -418,7 +397,8 @@ class Session:
         """Report the first error at once, while handlers may still run."""
         if self.failure is None and (failures := failures_in(error)):
             self.failure = failures[0]
-            self._run.report_session(self.failure)
+            if not self._run.goes_on(self.failure):
+                self._run.report(self.failure)
 
     # Start and end
 
@@ -440,8 +420,8 @@ class Session:
         await run.ledger.start(joined)
         self._start_task(tasks, run.ledger.run)
         self._make_pollers(is_silent=await store.run(work.is_silent, store.feeds["selected"]))
-        for name, poller in self.pollers.items():
-            self._start_task(tasks, self._poll, poller)
+        self._start_task(tasks, self._scan)
+        for name in self.pollers:
             self._start_task(tasks, self._backfill, routing, name)
         if "selected" in self.pollers:
             # What it lists first was selected before, so no offer may come before its first reading.
@@ -463,11 +443,13 @@ class Session:
         tasks.start_soon(reported)
 
     async def _log_in(self) -> None:
-        """Log in before the first delivery. While the service is away, try again after 1, 2, 4 ... 30 s."""
+        """Log in, and look up what filters need. While the service is away, try again after 1, 2, 4 ... 30 s."""
         pause, exchange = 1.0, self._run.exchange
         while True:
             try:
                 await exchange.login()
+                for handler in self._run.handlers.values():
+                    await handler.load_codes(exchange.currencies.by_code)
             except FreightExchangeError as error:
                 if isinstance(error, LoginRejectedError) or not is_transient(error):
                     raise
@@ -486,8 +468,7 @@ class Session:
 
     async def _drain(self, tasks: TaskGroup) -> None:
         in_flight, limit = self._run.metrics.in_flight, self._run.options.drain
-        for scope in self._polling:
-            scope.cancel()
+        self._scanning.cancel()
         if in_flight:
             _logger.info("draining: waiting for %d handlers, at most %s", len(in_flight), limit)
         with anyio.move_on_after(limit.total_seconds()) as scope:
@@ -533,17 +514,12 @@ class Session:
         scans, store = self.scans, self._store
 
         def read(db: Database) -> None:
-            stored = work.pending_gaps(db, store.binding)
-            self._gaps = tuple(cast(Gap, load_event(gap.kind, gap.payload)) for gap in stored)
+            self._gaps = tuple(admin.gaps(db, store.binding))
             self._doubts = self._run.ledger.doubts(db)
             self._unrouted = sum(feeds.count_open(db, store.feeds[name]) for name in self.pollers) if scans else 0
             self._overdue = work.count_overdue(db, [*self.rows]) if scans else work.Overdue(0, None)
 
         await store.run(read)
-
-    async def is_busy(self) -> bool:
-        """Return whether a delivery waits or runs, or an event waits for its deliveries."""
-        return await self._store.run(work.is_busy, [*self.rows])
 
     # Feeds
 
@@ -571,10 +547,11 @@ class Session:
             self.pollers[source.name] = Poller(source, store, store.feeds[source.name], poll, client)
             self._sources[source.name] = source
 
-    async def _poll(self, poller: Poller) -> None:
-        with anyio.CancelScope() as scope:
-            self._polling.append(scope)
-            await poller.run()
+    async def _scan(self) -> None:
+        with self._scanning:
+            async with anyio.create_task_group() as tasks:
+                for poller in self.pollers.values():
+                    tasks.start_soon(poller.run)
 
     async def _backfill(self, routing: Routing, name: str) -> None:
         is_new = await self._store.run(feeds.load_state, self._store.feeds[name]) is None
@@ -597,7 +574,7 @@ class Session:
             text = await self._store.run(feeds.load_state, self._store.feeds[name])
             if text is not None and State.load(text, clock.read()).is_primed:
                 return
-            await anyio.sleep(_PRIMED_PERIOD)
+            await anyio.sleep(_SHORT_PAUSE)
 
     def last_scan(self) -> float:
         """Return when the last complete scan of the feed that is furthest behind began, on the store's clock."""
@@ -621,8 +598,8 @@ class Session:
         """Return what the bot's status has of this session; of each feed, if this replica scans it."""
         scanning = {name: one for name, one in self.pollers.items() if one.is_scanning}
         scans, feed, offer_feed = self.scans, scanning.get("requests"), scanning.get("offers")
-        overdue = self._overdue if scans else work.Overdue(0, None)
-        waited = 0.0 if overdue.since is None else max(0.0, self._store.now - overdue.since)
+        since = self._overdue.since
+        waited = 0.0 if since is None else max(0.0, self._store.now - since)
         is_parked = [one.state == "parked" for one in self._doubts]
         return {
             "feed": feed
@@ -636,7 +613,7 @@ class Session:
             and OfferFeedStatus(
                 requests=offer_feed.subjects, offers=offer_feed.items, **offer_feed.status(self._unrouted)
             ),
-            "waiting": overdue.count,
+            "waiting": self._overdue.count,
             "waited": timedelta(seconds=waited),
             "in_doubt": is_parked.count(False),
             "parked": is_parked.count(True),

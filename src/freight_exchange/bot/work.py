@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anyio
 import attrs
 
-from freight_exchange.bot.context import Context, Log, make_context
+from freight_exchange.bot.context import Context, make_context
 from freight_exchange.bot.failpoints import reach
 from freight_exchange.bot.handler import BotEvent, Delivery, Handler, subject
-from freight_exchange.bot.outcomes import IN_DOUBT, Drop, ProcessEnd, describe
+from freight_exchange.bot.outcomes import IN_DOUBT, Drop, ProcessEnd, Verdict, decide, describe, describe_end
 from freight_exchange.bot.tasks import failures_in
-from freight_exchange.bot.verdict import Verdict, decide, describe_end
 from freight_exchange.feed.events import OfferEvent, RequestEvent, load_event
 from freight_exchange.feed.sources import FIELDS
 from freight_exchange.hooks import HandlerRun
@@ -50,13 +49,11 @@ class Worker:
         self._run = run
         self._session = session
         self._store = run.store
-        self._exchange = run.exchange
         self._metrics = run.metrics
         self._handlers = session.rows
-        self._concurrency = run.options.concurrency
         self._logged = set[Hashable]()
         self._random = Random()
-        self._running: set[tuple[int, int]] = set()
+        self._running = 0
         self._outage_began: dict[tuple[int, int], float] = {}
 
     async def run(self) -> None:
@@ -65,15 +62,16 @@ class Worker:
             while not self._run.stopping:
                 wakeup = self._store.waiter("work")
                 is_slow = self._store.is_shared and self._metrics.is_cut_off
-                free = 1 - len(self._running) if is_slow else self._concurrency - len(self._running)
+                free = (1 if is_slow else self._run.options.concurrency) - self._running
                 claimed, due = await self._claim(free) if free > 0 else ([], _MAX_SLEEP)
                 for one in claimed:
-                    self._running.add((one.event, one.handler))
+                    self._running += 1
                     calls.start_soon(self._deliver, one)
                 if is_slow:
-                    await _wait(anyio.Event(), _CUT_OFF_SLEEP)
+                    await anyio.sleep(_CUT_OFF_SLEEP)
                 elif free <= 0 or not claimed:
-                    await _wait(wakeup, due)
+                    with anyio.move_on_after(due):
+                        await wakeup.wait()
 
     async def _claim(self, free: int) -> tuple[list[work.Claimed], float]:
         """Claim up to `free` deliveries; return them, and the seconds until another one may be due."""
@@ -95,7 +93,6 @@ class Worker:
         return claimed, due
 
     async def _deliver(self, claimed: work.Claimed) -> None:
-        key = claimed.event, claimed.handler
         handler = self._handlers[claimed.handler]
         try:
             delivery = _load(claimed, handler.id)
@@ -110,25 +107,17 @@ class Worker:
                 feed=self._run.options.feed.name, handler=handler.id, kind=delivery.kind, event=delivery.event_id,
                 request=delivery.subject, attempt=delivery.attempts,
             )  # fmt: skip
-            with self._exchange._options.hooks.span(run):
+            with self._run.exchange._options.hooks.span(run):
                 await self._attempt(claimed, delivery, handler, run)
         except BaseException as error:
             self._session.note(error)
             raise
         finally:
-            self._running.discard(key)
+            self._running -= 1
             self._store.wake("work")
 
     async def _attempt(self, claimed: work.Claimed, delivery: Delivery, handler: Handler, run: HandlerRun) -> None:
-        log = Log(_logger, delivery.log_fields)
-        context = make_context(
-            delivery.event,
-            delivery,
-            exchange=self._exchange,
-            ledger=self._run.ledger,
-            stopping=self._run.stopping,
-            log=log,
-        )
+        context = make_context(delivery, self._run)
         try:
             error = await self._call(handler, delivery, context)
             is_open = context.has_written and await self._store.run(
@@ -154,7 +143,6 @@ class Worker:
             try:
                 with anyio.fail_after(handler.timeout):
                     # The filter may have changed since the delivery was made, or have failed then.
-                    await handler.load_codes(self._exchange.currencies.by_code)
                     if not handler.matches(delivery.event):
                         raise Drop("the handler's filter excludes it")
                     await handler.function(subject(delivery.event), context, **self._run.arguments[handler.id])
@@ -233,11 +221,6 @@ class Worker:
         reach("after settle")
 
 
-async def _wait(event: anyio.Event, seconds: float) -> None:
-    with anyio.move_on_after(min(seconds, _MAX_SLEEP)):
-        await event.wait()
-
-
 def _load(claimed: work.Claimed, handler: str) -> Delivery:
     """Make the delivery of a claim, with later updates merged into it."""
     stored = claimed.stored
@@ -252,7 +235,7 @@ def _load(claimed: work.Claimed, handler: str) -> Delivery:
         updates.append(load_event(later.kind, later.payload))
     return Delivery(
         event_id=claimed.event, handler=claimed.handler, name=handler, kind=kind, subject=claimed.subject,
-        attempts=claimed.attempts, error=claimed.error, at=stored.at, merged=tuple(merged),
+        attempts=claimed.attempts, error=claimed.error, merged=tuple(merged),
         event=cast("BotEvent", merge_updates(updates) if merged else event),
     )  # fmt: skip
 
