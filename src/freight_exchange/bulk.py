@@ -14,10 +14,11 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import anyio
 import attrs
@@ -96,7 +97,7 @@ def read_requests(path: str | os.PathLike[str]) -> list[Row]:
     return rows
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """Journal of one file, one account and one exchange: a store in a file, synced at each step.
 
     Use it as a context manager, which closes it. One process uses it at a time.
@@ -123,9 +124,6 @@ class Journal:
                 raise ConfigurationError(f"the journal {path} cannot be used: {error.message}") from None
             raise
         self._binding, self._me = joined.binding, joined.me
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -172,7 +170,6 @@ class Journal:
         return [Listing(index=index) for index in known]
 
     def _published(self) -> set[tuple[int, str | None]]:
-        """Return the index and commodity of each published request."""
         rows = self._run(effects.of_kind, self._binding, "publication")
         records = [one.facts["result"] for one in rows if one.state == "confirmed"]
         return {(record["index"], record["commodity"]) for record in records}
@@ -203,7 +200,7 @@ async def publish(
         ConfigurationError: The exchange has none of the requests that are published by the journal.
         FreightExchangeError: A call failed. The row was not published, and the next run sends it.
     """
-    await _check_exchange(exchange, journal, settle)
+    own = await _read_own(exchange, journal, settle)
 
     async def look(row: Row, effect: Effect) -> None:
         found: Reconciliation = await exchange.reconcile(
@@ -225,7 +222,7 @@ async def publish(
             await look(row, effect)
     if all(journal.state(row) != "sending" for row in rows):
         # Not while a row is in doubt: its request must not count as one from before.
-        journal._remember(await exchange.offers.list(sweep=True).collect())
+        journal._remember(own)
     for row in rows:
         while journal.state(row) is None:
             effect = journal._begin(row)
@@ -249,14 +246,14 @@ async def publish(
     return Counter(state for row in rows if (state := journal.state(row)) is not None)
 
 
-async def _check_exchange(exchange: FreightExchange, journal: Journal, settle: timedelta) -> None:
-    """Check that the exchange still has the published requests, and was not reset."""
+async def _read_own(exchange: FreightExchange, journal: Journal, settle: timedelta) -> Sequence[Listing]:
+    """Return the account's requests. Without any of the published ones, the exchange was reset."""
     published = journal._published()
     deadline = anyio.current_time() + settle.total_seconds()
-    while published:
+    while True:
         own = await exchange.offers.list(sweep=True).collect()
-        if published & {(listing.index, listing.commodity) for listing in own}:
-            return
+        if not published or published & {(listing.index, listing.commodity) for listing in own}:
+            return own
         # A request that was just published may not be listed yet.
         if anyio.current_time() >= deadline:
             raise ConfigurationError(

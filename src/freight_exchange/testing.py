@@ -270,7 +270,7 @@ class Trial:
         self.has_crashed = False
 
     async def __aenter__(self) -> Self:
-        self._bot.begin()
+        self._bot._begin()
         self._run = Background(self._serve)
         return self
 
@@ -328,8 +328,9 @@ class Trial:
             self._remaining -= 1
             if self._remaining == 0:
                 self.has_crashed = True
-                if self._bot._supervisor is not None:
-                    self._bot._supervisor.abandon()
+                if (run := self._bot._run) is not None and run.session is not None:
+                    # The claims and leases of an ended process stay in the store.
+                    run.store.me = 0
                 raise _Crash(point)
 
 

@@ -86,7 +86,7 @@ async def test_kill_around_an_approval_leaves_one(point: str) -> None:
     assert event is not None
     async with process(sandbox, store, account=sandbox.shipper) as run:
         await answered(run, event, second)
-        assert not await run.ledger.doubts()
+        assert not await run.store.run(run.ledger.doubts)
     assert selected(sandbox) == [second]
     assert sent(sandbox, ANSWER) == 1
 

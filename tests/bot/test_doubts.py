@@ -162,7 +162,7 @@ class TestOutcome:
             strike(sandbox, UNPROCESSED)
             with anyio.move_on_after(HOUR / 2):
                 await run.until_known(event, allow_existing=True)
-            assert [one.state for one in await run.ledger.doubts()] == ["parked"] * is_parked
+            assert [one.state for one in await run.store.run(run.ledger.doubts)] == ["parked"] * is_parked
         assert amounts_on(sandbox, index) == [other, AMOUNT][: 2 - is_parked]
 
 
@@ -177,7 +177,7 @@ class TestPerson:
         sandbox.exchange.offer(sandbox.forwarder, index, sandbox.now(), amount=Decimal("1840.00"))
         await run.set_delivery(event, state="ready", error="its offer is in doubt", owner=None, not_before=1e12)
         with anyio.fail_after(HOUR):
-            while [one.state for one in await run.ledger.doubts()] != ["parked"]:  # noqa: ASYNC110 - no event
+            while [one.state for one in await run.store.run(run.ledger.doubts)] != ["parked"]:  # noqa: ASYNC110 - no event
                 await anyio.sleep(1)
         return event
 

@@ -342,5 +342,5 @@ async def test_kill_at_each_failpoint_leaves_one_offer(point: str, fault: str) -
             assert (await run.until_known(event)).amount == Decimal(AMOUNT)
         except OfferRejectedError:
             assert point == "after rejected"
-        assert not await run.ledger.doubts()
+        assert not await run.store.run(run.ledger.doubts)
     assert amounts_on(sandbox, index) == ([] if point == "after rejected" else [AMOUNT])

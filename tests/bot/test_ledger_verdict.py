@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from freight_exchange.bot.outcomes import IN_DOUBT, Drop, RetryLater
-from freight_exchange.bot.verdict import backoff, decide
+from freight_exchange.bot.outcomes import IN_DOUBT, Drop, RetryLater, backoff, decide
 from freight_exchange.errors import (
     AlreadyApprovedError,
     AlreadyOfferedError,

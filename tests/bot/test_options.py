@@ -12,7 +12,7 @@ import pytest
 from freight_exchange import Bot, ConfigurationError
 
 DURATIONS = ["interval", "allowance", "drain", "settle", "selection_interval", "retention"]
-WHOLE = "must be a whole number from"
+WHOLE = "must be an integer from"
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 LONE = "holds half a character (a lone surrogate), which cannot be kept"
 
@@ -24,10 +24,10 @@ INVALID: list[tuple[str, list[Any], str]] = [
     *[(name, [30, 0.5, 0, True, "30 s"], "must be a timedelta") for name in DURATIONS],
     *[(name, [-SECOND], "must be ") for name in DURATIONS],
     *[(name, [timedelta(0)], "must be a timedelta of more than 0") for name in ("interval", "allowance")],
-    ("selection_interval", [timedelta(0)], "must be more than 0"),
-    *[(name, [SECOND / 2], "must be at least one second, to spare the service") for name in DURATIONS[:5:4]],
+    ("interval", [SECOND / 2], "must be at least one second, to spare the service"),
+    *[(name, [timedelta(0), SECOND / 2], "must be at least 0:00:01, not") for name in ("selection_interval", "lease")],
     *[(name, [DAY + SECOND], "must be at most") for name in ("interval", "allowance")],
-    ("retention", [6 * DAY - SECOND], "must be at least 6 days, for the service lists an update for five, not 5 days"),
+    ("retention", [6 * DAY - SECOND], "must be at least 6 days, 0:00:00, not 5 days"),
     ("start", ["yesterday", 5, None, True, -SECOND, 6 * DAY], "must be "),
     ("name", ["", None, 5], "must be "),
     ("name", ["\ud800", "bids \udfff"], LONE),

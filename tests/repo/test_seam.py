@@ -17,7 +17,7 @@ SANDBOX = {
 PURE = {"freight_exchange.walk", "freight_sandbox.codec", "freight_sandbox.service"}
 """Modules without I/O that tests may reach by name."""
 INNER = {
-    "freight_exchange.bot": "failpoints handler ledger lifespan outcomes process verdict writes",
+    "freight_exchange.bot": "failpoints handler ledger lifespan outcomes process writes",
     "freight_exchange.feed": "events feed poller sources",
     "freight_exchange.store": "copy database effects errors feeds fleet work",
 }

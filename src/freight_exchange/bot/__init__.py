@@ -1,8 +1,8 @@
 """Bot: handlers on a feed, with at most one offer for each request.
 
 An event of a feed is routed to the handlers that want it (`route`), claimed and handled (`work`), and what its handler
-sends is in the ledger first (`ledger`). A `process` runs a `bot`; its `supervisor` opens the `lifespan` and runs one
-`session` after another. `status`, `metrics`, `port` and `admin` are for operators.
+sends is in the ledger first (`ledger`). A `process` runs a `bot`; its `run` opens the `lifespan` and has one session in
+the store after another. `status`, `metrics`, `port` and `admin` are for operators.
 """
 
 from __future__ import annotations

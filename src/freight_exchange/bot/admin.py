@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -44,15 +43,18 @@ _EFFECT_STATES: Final = ("sending", "unknown", "parked", "confirmed", "refused",
 # In a bot
 
 
-async def dead_letters(store: Store) -> Sequence[DeadLetter]:
-    """Return the dead letters of a bot, the oldest first."""
-    return [DeadLetter.from_row(row) for row in await store.run(work.dead_letters, store.binding)]
+def dead_letters(db: Database, binding: int) -> Sequence[DeadLetter]:
+    return [DeadLetter.from_row(row) for row in work.dead_letters(db, binding)]
 
 
-async def doubts(store: Store, found: Sequence[Effect]) -> Sequence[Doubt]:
+def describe_doubts(db: Database, binding: int, found: Sequence[Effect]) -> Sequence[Doubt]:
     """Return effects in doubt as a person sees them."""
-    names = await store.run(_handler_names, store.binding)
+    names = _handler_names(db, binding)
     return [Doubt.from_effect(effect, names) for effect in found]
+
+
+def gaps(db: Database, binding: int) -> Sequence[Gap]:
+    return [cast(Gap, load_event(gap.kind, gap.payload)) for gap in work.pending_gaps(db, binding)]
 
 
 async def change(
@@ -60,29 +62,26 @@ async def change(
 ) -> Any:
     """Make a change, and return its result. `handlers` are the bot's, if they are known here.
 
-    `ConfigurationError` if the bot no longer has the handler of a letter, `ValidationError` if an effect cannot be
+    `ConfigurationError` if the bot does not have the handler of a letter, `ValidationError` if an effect cannot be
     resolved so.
     """
     _logger.info("an operator asks for %s: %s", name, ", ".join(f"{key} {one}" for key, one in arguments.items()))
     match name:
         case "replay":
-            handler, event = str(arguments["handler"]), int(arguments["event"])
+            handler = str(arguments["handler"])
             if handlers is not None and handler not in handlers:
-                letters = await store.run(work.dead_letters, store.binding)
-                if any(row[:2] == (event, handler) for row in letters):
-                    raise ConfigurationError(
-                        f"this bot has no handler {handler!r} any more: the dead letter stays until one has that id"
-                    )
-                return False
-            return await store.run(work.replay, store.binding, event, handler)
+                raise ConfigurationError(
+                    f"this bot has no handler {handler!r}: its dead letters stay until one has that id"
+                )
+            return await store.run(work.replay, store.binding, int(arguments["event"]), handler)
         case "drop":
             return await store.run(work.drop, store.binding, int(arguments["event"]), str(arguments["handler"]))
         case "resolve":
             await ledger.resolve(**arguments)
             return True
         case "acknowledge_gaps":
-            gaps = await store.run(work.pending_gaps, store.binding)
-            return await store.run(work.acknowledge, [gap.id for gap in gaps])
+            found = await store.run(work.pending_gaps, store.binding)
+            return await store.run(work.acknowledge, [gap.id for gap in found])
         case _:
             raise ConfigurationError(f"there is no change {name!r}: the bot may have an older version of this package")
 
@@ -93,10 +92,8 @@ async def carry_out(
     """Carry out a command of a person, and return what to answer."""
     try:
         return {"result": await change(command.name, command.arguments, store, ledger, handlers)}
-    except ValidationError as error:
-        return {"invalid": str(error), "field": error.field}
-    except ConfigurationError as error:
-        return {"error": str(error)}
+    except (ConfigurationError, ValidationError) as error:
+        return {"error": str(error), "field": getattr(error, "field", None)}
 
 
 # From outside
@@ -105,12 +102,8 @@ async def carry_out(
 class BotFile:
     """File or database of a bot, read and changed from outside of its program.
 
-    A read sees the last commit of the bot, at any time. All methods block: call them outside of an event loop. Inside
-    the bot's own program use `Bot`, which has the same methods.
-
-    Args:
-        path: The file, or the URL of the database.
-        name: Name of the bot; needed if the store has several, and none has the default name.
+    A read sees the last commit of the bot, at any time. All methods block: call them outside of an event loop. Those
+    that `Bot` has do the same. `name` is needed if the store has several bots, and none has the default name.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, name: str | None = None) -> None:
@@ -118,37 +111,20 @@ class BotFile:
         self._name = name
 
     def status(self) -> StoreStatus:
-        """Return the status of the bot in its store.
-
-        Raises:
-            StoreError: There is no store of this version, or it cannot be read.
-            ConfigurationError: The store has no such bot, or several and no name was given.
-        """
         return self._read(_status)
 
     def dead_letters(self) -> Sequence[DeadLetter]:
-        """Return the dead letters, like `Bot.dead_letters`."""
-        return [DeadLetter.from_row(row) for row in self._read(work.dead_letters)]
+        return self._read(dead_letters)
 
     def doubts(self) -> Sequence[Doubt]:
-        """Return the doubts, like `Bot.doubts`, and the writes that are being sent, or were when the bot ended."""
-
-        def read(db: Database, binding: int) -> Sequence[Doubt]:
-            names = _handler_names(db, binding)
-            return [Doubt.from_effect(effect, names) for effect in effects.open_effects(db, binding)]
-
-        return self._read(read)
+        """Return the doubts, and the writes that are being sent, or were when the bot ended."""
+        return self._read(lambda db, binding: describe_doubts(db, binding, effects.open_effects(db, binding)))
 
     def gaps(self) -> Sequence[Gap]:
-        """Return the gaps that were not acknowledged."""
-        return self._read(_gaps)
+        return self._read(gaps)
 
     def explain(self, index: int) -> Handling:
-        """Return the history of a request.
-
-        Raises:
-            ConfigurationError: The store has no complete scan yet.
-        """
+        """Return the history of a request; `ConfigurationError` before the first complete scan."""
 
         def read(db: Database, binding: int) -> Handling:
             names = _handler_names(db, binding)
@@ -163,40 +139,17 @@ class BotFile:
         return self._read(read)
 
     def replay(self, event: int, handler: str) -> bool:
-        """Deliver a dead letter again, like `Bot.replay`, and return whether there was one.
-
-        While no bot runs, its handlers are not known: a letter of a removed handler waits for a handler of that id.
-        """
-        return bool(self._change("replay", {"event": event, "handler": handler}))
+        """Deliver a dead letter again. While no bot runs, that of a removed handler waits for a handler of that id."""
+        return bool(self._change("replay", event=event, handler=handler))
 
     def drop(self, event: int, handler: str) -> bool:
-        """Discard a dead letter, or a delivery that waits, like `Bot.drop`, and return whether there was one."""
-        return bool(self._change("drop", {"event": event, "handler": handler}))
+        return bool(self._change("drop", event=event, handler=handler))
 
-    def resolve(
-        self,
-        request: int,
-        *,
-        taken: bool,
-        revision: int = 0,
-        offer: int | None = None,
-        on_wait: Callable[[str], object] = lambda _: None,
-    ) -> None:
-        """Resolve a doubt or undo a refusal, like `Bot.resolve`.
-
-        Args:
-            request, taken, revision, offer: As for `Bot.resolve`.
-            on_wait: Called with a sentence before a wait of 20 seconds: what counts as not taken may still arrive.
-
-        Raises:
-            ValidationError: It is neither in doubt nor refused, a bot is sending it, or an argument is invalid.
-        """
-        arguments = {"request": request, "taken": taken, "revision": revision, "offer": offer}
-        self._change("resolve", arguments, on_wait=on_wait)
+    def resolve(self, request: int, *, taken: bool, revision: int = 0, offer: int | None = None) -> None:
+        self._change("resolve", request=request, taken=taken, revision=revision, offer=offer)
 
     def acknowledge_gaps(self) -> int:
-        """Acknowledge all gaps, like `Bot.acknowledge_gaps`, and return their number."""
-        return int(self._change("acknowledge_gaps", {}))
+        return int(self._change("acknowledge_gaps"))
 
     def _read(self, read: Callable[[Database, int], T]) -> T:
         async def run() -> T:
@@ -205,50 +158,30 @@ class BotFile:
 
         return anyio.run(run)
 
-    def _change(self, name: str, arguments: Mapping[str, Any], on_wait: Callable[[str], object] | None = None) -> Any:
+    def _change(self, name: str, **arguments: Any) -> Any:
         async def run() -> Any:
-            async with self._opened() as (store, url, is_running):
-                if is_running:
-                    return await self._ask(store, name, arguments)
+            async with Store(self._path, beside=True) as store:
+                binding = await store.run(self._choose)
+                if await store.run(_replicas, binding):
+                    return await self._ask(store, binding, name, arguments)
+                url, account, owner = await store.run(_binding_of, binding)
+            async with Store(self._path) as store:
+                await store.join(fleet.Binding(url, account, owner))
                 # A client that is never entered: a decision sends nothing.
                 client = FreightExchange(url, email="unused", password="none")
-                ledger = Ledger(store, client, settle=0.0, interval=1.0)
-                try:
-                    return await change(name, arguments, store, ledger, None)
-                except ValidationError as error:
-                    if on_wait is None or error.field != "taken" or not isinstance(arguments["taken"], bool):
-                        raise
-                    on_wait(f"{error}; waiting")
-                    await anyio.sleep(fleet.ORPHAN_AGE)
-                    return await change(name, arguments, store, ledger, None)
+                return await change(name, arguments, store, Ledger(store, client, settle=0.0, interval=1.0), None)
 
         return anyio.run(run)
 
-    @asynccontextmanager
-    async def _opened(self) -> AsyncIterator[tuple[Store, str, bool]]:
-        """Open the store for a change, and yield its URL, and whether a bot runs that must make the change."""
-        async with Store(self._path, beside=True) as store:
-            binding = await store.run(lambda db: _binding_of(db, self._choose(db)))
-        try:
-            async with Store(self._path) as store:
-                is_running = store.is_shared and await store.run(_has_replicas, binding[0])
-                if not is_running:
-                    await store.join(fleet.Binding(*binding[1:]))
-                yield store, binding[1], is_running
-        except HeldError:
-            async with Store(self._path, beside=True) as store:
-                yield store, binding[1], True
-
-    async def _ask(self, store: Store, name: str, arguments: Mapping[str, Any]) -> Any:
-        number = await store.run(lambda db: work.ask_command(db, self._choose(db), name, arguments))
+    async def _ask(self, store: Store, binding: int, name: str, arguments: Mapping[str, Any]) -> Any:
+        number = await store.run(work.ask_command, binding, name, arguments)
         with anyio.move_on_after(_ANSWER_TIMEOUT):
             while (answer := await store.run(work.result_of, number)) is None:  # noqa: ASYNC110 - another process answers
                 await anyio.sleep(_POLL_INTERVAL)
-            if "invalid" in answer:
-                raise ValidationError(answer["invalid"], field=answer["field"])
-            if "error" in answer:
-                raise ConfigurationError(answer["error"])
-            return answer["result"]
+            if (message := answer.get("error")) is None:
+                return answer["result"]
+            field = answer["field"]
+            raise ConfigurationError(message) if field is None else ValidationError(message, field=field)
         raise HeldError(
             f"{store.place} is in use, but the process that has it did not answer within {_ANSWER_TIMEOUT:.0f} s: is it"
             " a bot, and does it still run?",
@@ -257,36 +190,28 @@ class BotFile:
 
     def _choose(self, db: Database) -> int:
         rows = db.run("SELECT id, name FROM binding ORDER BY id").fetchall()
-        chosen = [row for row, name in rows if self._name in (None, name)]
-        if self._name is None and len(chosen) > 1:
-            # The others belong to `exchange.watch`.
-            chosen = [row for row, name in rows if name == DEFAULT_NAME]
-        if len(chosen) == 1:
-            return int(chosen[0])
+        # The others belong to `exchange.watch`.
+        wanted = DEFAULT_NAME if self._name is None and len(rows) > 1 else self._name
+        for row, name in rows:
+            if wanted in (None, name):
+                return int(row)
         if not rows:
             raise ConfigurationError(f"{db.place} has no bot: none has run with it yet")
         names = ", ".join(repr(name) for _, name in rows)
-        if self._name is not None and not chosen:
-            raise ConfigurationError(f"{db.place} has no bot named {self._name!r}: it has {names}")
-        raise ConfigurationError(f"{db.place} has several bots, so the name of one is needed: {names}")
+        raise ConfigurationError(f"{db.place} has no bot named {wanted!r}; the name of one is needed: {names}")
 
 
 def _status(db: Database, binding: int) -> StoreStatus:
-    url, account, name = _binding_of(db, binding)[1:]
+    url, account, name = _binding_of(db, binding)
     counts = effects.counts(db, binding)
     watermark = _watermark(db, binding, "requests") or _watermark(db, binding, "offers")
+    replicas = _replicas(db, binding)
     scanning = db.run(
         "SELECT holder FROM replica JOIN feed ON feed.owner = replica.id WHERE feed.binding = :binding"
         " AND feed.lease_until > {NOW} AND replica.lease_until > {NOW} ORDER BY feed.id",
         binding=binding,
     ).fetchone()
-    sql = "SELECT holder FROM replica WHERE binding = :binding AND lease_until > {NOW} ORDER BY joined"
-    replicas = [holder for (holder,) in db.run(sql, binding=binding).fetchall()]
     holder = None if scanning is None else scanning[0]
-    if isinstance(db, SQLite):
-        # The only replica of a file never loses its lease, and ends with its lock.
-        replicas = replicas if db.is_locked() else []
-        holder = next(iter(replicas), None)
     deliveries = db.run(
         "SELECT state, count(*) FROM delivery WHERE handler IN (SELECT id FROM handler WHERE binding = :binding)"
         " GROUP BY state",
@@ -301,14 +226,15 @@ def _status(db: Database, binding: int) -> StoreStatus:
         name=name,
         base_url=url,
         account=account,
-        holder=holder,
+        # The only replica of a file has all of it.
+        holder=next(iter(replicas), None) if isinstance(db, SQLite) else holder,
         replicas=replicas,
         covered_until=None if watermark is None else datetime.fromtimestamp(watermark[1], UTC),
         unacknowledged=waiting,
         deliveries=dict.fromkeys(("ready", "claimed", "done", "dead"), 0) | dict(deliveries),
         offers={state: counts.get(("offer", state), 0) for state in _EFFECT_STATES},
         answers=answers,
-        gaps=_gaps(db, binding),
+        gaps=gaps(db, binding),
     )
 
 
@@ -340,18 +266,18 @@ def _explain(db: Database, binding: int, index: int) -> Explanation:
     raise ConfigurationError(f"{db.place} has no complete scan yet: let the bot finish its first one")
 
 
-def _gaps(db: Database, binding: int) -> Sequence[Gap]:
-    return [cast(Gap, load_event(gap.kind, gap.payload)) for gap in work.pending_gaps(db, binding)]
+def _binding_of(db: Database, binding: int) -> tuple[str, str, str]:
+    row = db.run("SELECT url, account, name FROM binding WHERE id = :binding", binding=binding).fetchone()
+    return cast("tuple[str, str, str]", tuple(row))
 
 
-def _binding_of(db: Database, binding: int) -> tuple[int, str, str, str]:
-    row = db.run("SELECT id, url, account, name FROM binding WHERE id = :binding", binding=binding).fetchone()
-    return cast("tuple[int, str, str, str]", tuple(row))
-
-
-def _has_replicas(db: Database, binding: int) -> bool:
-    found = db.run("SELECT 1 FROM replica WHERE binding = :binding AND lease_until > {NOW}", binding=binding)
-    return found.fetchone() is not None
+def _replicas(db: Database, binding: int) -> list[str]:
+    """Return the processes that have the file, or share the database."""
+    if isinstance(db, SQLite) and not db.is_locked():
+        # The only replica of a file never loses its lease, and ends with its lock.
+        return []
+    sql = "SELECT holder FROM replica WHERE binding = :binding AND lease_until > {NOW} ORDER BY joined"
+    return [holder for (holder,) in db.run(sql, binding=binding).fetchall()]
 
 
 def _handler_names(db: Database, binding: int) -> dict[int, str]:

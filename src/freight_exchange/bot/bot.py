@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import anyio
 import attrs
@@ -17,16 +17,16 @@ from freight_exchange.bot.failpoints import Failpoints, no_failpoints
 from freight_exchange.bot.handler import Handler
 from freight_exchange.bot.lifespan import Lifespan, check_lifespan, no_resources
 from freight_exchange.bot.metrics import Metrics, make_collector
-from freight_exchange.bot.outcomes import ProcessEnd, describe
+from freight_exchange.bot.outcomes import describe
 from freight_exchange.bot.router import Router
-from freight_exchange.bot.session import Session
+from freight_exchange.bot.run import Run, Session
 from freight_exchange.bot.status import BotStatus, DeadLetter, Doubt
-from freight_exchange.bot.supervisor import Supervisor
 from freight_exchange.bot.tasks import Background
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError
 from freight_exchange.feed.feed import MIN_INTERVAL, MIN_RETENTION, WatchOptions
-from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, Start, seconds
+from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, Start, integer
+from freight_exchange.store import work
 from freight_exchange.store.database import Store
 from freight_exchange.store.database_url import masked
 
@@ -41,66 +41,39 @@ _logger = logging.getLogger("freight_exchange.bot")
 _CLOCK_STEP = 0.001
 """Seconds by which a scan must follow a publication to include it: at the same time it may have come before."""
 _POLL_INTERVAL, _MAX_POLL_INTERVAL = 0.05, 5.0
-_MAX_CONCURRENCY: Final = 1000
-_MAX_PORT: Final = 65535
 
 
 @attrs.frozen(kw_only=True)
 class BotOptions:
     """Options of a `Bot`, validated."""
 
-    store: Store | str | os.PathLike[str] | None
-    start: Start
-    interval: timedelta
-    allowance: timedelta
+    feed: WatchOptions
     concurrency: int
     drain: timedelta
     settle: timedelta
     selection_interval: timedelta
-    retention: timedelta
-    name: str
-    standby: bool
     port: int | None
     host: str
     lease: timedelta
 
     def __attrs_post_init__(self) -> None:
-        _check_whole(self.concurrency, "concurrency", 1, _MAX_CONCURRENCY)
-        WatchOptions(
-            store=self.store,
-            start=self.start,
-            interval=self.interval,
-            allowance=self.allowance,
-            name=self.name,
-            standby=self.standby,
-            retention=self.retention,
-        )
-        _check_duration(self.drain, "drain", allow_zero=True)
-        _check_duration(self.settle, "settle", allow_zero=True)
-        _check_duration(self.lease, "lease")
-        for name, least, reason in (
-            ("selection_interval", MIN_INTERVAL, "one second, to spare the service"),
-            ("retention", MIN_RETENTION, f"{MIN_RETENTION.days} days, for the service lists an update for five"),
-        ):
-            _check_duration(value := getattr(self, name), name)
-            if value < least:
-                raise ConfigurationError(f"{name} must be at least {reason}, not {value}")
+        integer(1, 1000)(self.concurrency, "concurrency")
+        _check_duration(self.drain, "drain")
+        _check_duration(self.settle, "settle")
+        _check_duration(self.lease, "lease", MIN_INTERVAL)
+        _check_duration(self.selection_interval, "selection_interval", MIN_INTERVAL)
+        _check_duration(self.feed.retention, "retention", MIN_RETENTION)
         if self.port is not None:
-            _check_whole(self.port, "port", 0, _MAX_PORT)
+            integer(0, 65535)(self.port, "port")
         if not isinstance(self.host, str) or not self.host:
             raise ConfigurationError(f"host must be a text that is not empty, not {self.host!r}")
 
 
-def _check_whole(value: object, name: str, least: int, most: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ConfigurationError(f"{name} must be a whole number from {least} to {most}, not {value!r}")
-
-
-def _check_duration(value: object, name: str, *, allow_zero: bool = False) -> None:
+def _check_duration(value: object, name: str, least: timedelta = timedelta(0)) -> None:
     if not isinstance(value, timedelta):
         raise ConfigurationError(f"{name} must be a timedelta, not {type(value).__name__}")
-    if not (allow_zero and value == timedelta(0)):
-        seconds(value, name)
+    if value < least:
+        raise ConfigurationError(f"{name} must be at least {least}, not {value}")
 
 
 class Bot(Router):
@@ -166,23 +139,24 @@ class Bot(Router):
         lease: timedelta = timedelta(seconds=15),
     ) -> None:
         super().__init__()
-        store = masked(store)
         if exchange is not None and not isinstance(exchange, FreightExchange):
             raise ConfigurationError(f"exchange must be a FreightExchange, not a {type(exchange).__name__}")
         if lifespan is not None:
             check_lifespan(lifespan)
         self._options = BotOptions(
-            store=store,
-            start=start,
-            interval=interval,
-            allowance=allowance,
+            feed=WatchOptions(
+                store=masked(store),
+                start=start,
+                interval=interval,
+                allowance=allowance,
+                name=name,
+                standby=standby,
+                retention=retention,
+            ),
             concurrency=concurrency,
             drain=drain,
             settle=settle,
             selection_interval=interval if selection_interval is None else selection_interval,
-            retention=retention,
-            name=name,
-            standby=standby,
             port=port,
             host=host,
             lease=lease,
@@ -190,7 +164,7 @@ class Bot(Router):
         self._exchange = exchange
         self._lifespan = no_resources if lifespan is None else lifespan
         self._metrics = Metrics()
-        self._supervisor: Supervisor | None = None
+        self._run: Run | None = None
         self._background: Background | None = None
 
     def _set_handlers(self, handlers: dict[str, Handler]) -> None:
@@ -230,70 +204,57 @@ class Bot(Router):
             LoginRejectedError: The service rejected the email or password, and has never accepted them.
             StoreError: The store cannot be used.
         """
-        try:
-            await self._begin()(exchange or self._exchange, failpoints)
-        except ProcessEnd as end:
-            raise end.reason from None
+        await self._begin()(exchange or self._exchange, failpoints)
 
-    def begin(self) -> None:
-        """Prepare the next `serve()`, so that `stop()` works from now on.
-
-        Raises:
-            ConfigurationError: The bot runs already, or has no handler.
-        """
-        self._begin()
-
-    def _begin(self, on_failure: Callable[[BaseException], None] | None = None) -> Supervisor:
-        if (supervisor := self._active) is not None:
-            if supervisor.is_served:
+    def _begin(
+        self, on_failure: Callable[[BaseException], None] | None = None, on_stop: Callable[[], None] = lambda: None
+    ) -> Run:
+        if (run := self._active) is not None:
+            if run.is_served:
                 raise ConfigurationError("this bot runs already: stop it first, or make another")
-            return supervisor
+            return run
         if not self._handlers:
             raise ConfigurationError("this bot has no handler: register one, or include the router that has them")
-        self._supervisor = Supervisor(self, on_failure or _log_failure)
-        return self._supervisor
+        self._run = Run(self, on_failure or _log_failure, on_stop)
+        return self._run
 
     @property
-    def _active(self) -> Supervisor | None:
-        return None if self._supervisor is None or self._supervisor.has_ended else self._supervisor
+    def _active(self) -> Run | None:
+        return None if self._run is None or self._run.has_ended else self._run
 
     def stop(self) -> None:
         """Drain, then end. Call it from the bot's own loop."""
-        if (supervisor := self._active) is not None:
-            supervisor.stop()
+        if self._active is not None:
+            self._active.stop()
 
     async def __aenter__(self) -> Self:
         """Start the bot beside the block, which begins with the first deliveries.
 
         An error that ends the bot early is logged and in `status()`, and raised at the end of the block.
         """
-        supervisor = self._begin()
-        run = self._background = Background(lambda: supervisor(self._exchange))
+        run = self._begin()
+        self._background = Background(lambda: run(self._exchange))
         try:
-            await supervisor.ready.wait()
-        except BaseException:
-            await self._end(run)
-            raise
-        if supervisor.has_ended:
-            await self._end(run)
+            await run.ready.wait()
+        finally:
+            if run.has_ended or not run.ready.is_set():
+                await self._end()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._background is not None:
-            await self._end(self._background)
+        await self._end()
 
-    async def _end(self, run: Background) -> None:
+    async def _end(self) -> None:
         """Stop the background run, wait for its end, and raise the error that ended it."""
-        self._background = None
+        background, self._background = self._background, None
+        if background is None:
+            return
         self.stop()
         with anyio.CancelScope(shield=True):
-            await run.wait()
-        try:
-            run.raise_error()
-        except ProcessEnd as end:
-            raise end.reason from None
+            await background.wait()
+        background.raise_error()
 
     async def idle(self, within: timedelta = timedelta(hours=1)) -> None:
         """Wait until the bot has seen everything published so far, and every delivery has ended.
@@ -304,21 +265,19 @@ class Bot(Router):
         """
         began, pause = None, _POLL_INTERVAL
         with anyio.fail_after(within.total_seconds()):
-            while True:
-                supervisor = self._active
-                if supervisor is None or (supervisor.is_served and supervisor.has_ended):
-                    raise ConfigurationError("this bot does not run")
-                session = supervisor.session
-                if session is not None and session.phase == "running":
-                    began = session.parts.store.now if began is None else began
-                    if session.last_scan() > began + _CLOCK_STEP and not await session.is_busy():
+            while (run := self._active) is not None:
+                if run.session is not None and run.phase == "running":
+                    began = run.store.now if began is None else began
+                    rows = [*run.session.rows]
+                    if run.session.last_scan() > began + _CLOCK_STEP and not await run.store.run(work.is_busy, rows):
                         return
                 await anyio.sleep(pause)
                 pause = min(2 * pause, _MAX_POLL_INTERVAL)
+        raise ConfigurationError("this bot does not run")
 
     def status(self) -> BotStatus:
         """Return the present status, or the last one after the end. Any thread may call this."""
-        return BotStatus(state="stopped") if self._supervisor is None else self._supervisor.status()
+        return BotStatus(state="stopped") if self._run is None else self._run.status()
 
     def collector(self, *others: Bot) -> Collector:
         """Return a Prometheus collector of this bot's metrics, or of several bots' with the label `bot`, their name.
@@ -332,7 +291,8 @@ class Bot(Router):
 
     async def dead_letters(self) -> Sequence[DeadLetter]:
         """Return the deliveries that were given up, the oldest first."""
-        return await admin.dead_letters(self._session().parts.store)
+        store = self._joined()[0].store
+        return await store.run(admin.dead_letters, store.binding)
 
     async def replay(self, event: int, handler: str) -> bool:
         """Deliver a dead letter again, with new attempts, and return whether there was one.
@@ -352,8 +312,8 @@ class Bot(Router):
 
     async def doubts(self) -> Sequence[Doubt]:
         """Return the offers and the answers to offers in doubt, the oldest first."""
-        session = self._session()
-        return await admin.doubts(session.parts.store, await session.parts.ledger.doubts())
+        store, ledger = (run := self._joined()[0]).store, run.ledger
+        return await store.run(lambda db: admin.describe_doubts(db, store.binding, ledger.doubts(db)))
 
     async def resolve(self, request: int, *, taken: bool, revision: int = 0, offer: int | None = None) -> None:
         """Resolve a doubt, or undo a refusal, by what a person sees at the service. Cancelling this does not stop it.
@@ -375,17 +335,16 @@ class Bot(Router):
         return int(await self._change("acknowledge_gaps"))
 
     async def _change(self, name: str, **arguments: Any) -> Any:
-        session = self._session()
-        parts = session.parts
-        found = await admin.change(name, arguments, parts.store, parts.ledger, parts.handlers)
+        run, session = self._joined()
+        found = await admin.change(name, arguments, run.store, run.ledger, run.handlers)
         await session.count()
         return found
 
-    def _session(self) -> Session:
-        session = None if self._active is None else self._active.session
-        if session is None or session.phase not in ("running", "draining") or not session.has_joined:
+    def _joined(self) -> tuple[Run, Session]:
+        run = self._active
+        if run is None or run.session is None or not run.session.has_joined or run.phase not in ("running", "draining"):
             raise ConfigurationError("this bot does not run: call this method while the bot runs")
-        return session
+        return run, run.session
 
 
 def _log_failure(error: BaseException) -> None:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 import attrs
 
 from freight_exchange import validation
 from freight_exchange.bot.handler import BotEvent, Delivery
-from freight_exchange.bot.ledger import Ledger
 from freight_exchange.bot.writes import AnswerWrite, OfferWrite
-from freight_exchange.client import FreightExchange
 from freight_exchange.endpoints.resources import index_of_currency
 from freight_exchange.endpoints.service import index_of
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, ValidationError
 from freight_exchange.feed.events import BidSelected, OfferEvent, RequestEvent
 from freight_exchange.models import Bid, Currency, Listing, Offer
 from freight_exchange.validation import Number
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.run import Run
+
+_logger = logging.getLogger("freight_exchange.bot")
 
 
 class Stopping:
@@ -67,25 +70,15 @@ class Context:
         has_written: Whether the handler has called `offer`, `approve` or `decline`.
     """
 
-    def __init__(
-        self,
-        event: BotEvent,
-        delivery: Delivery,
-        *,
-        exchange: FreightExchange,
-        ledger: Ledger,
-        stopping: Stopping,
-        log: Log,
-    ) -> None:
+    def __init__(self, delivery: Delivery, run: Run) -> None:
         self.attempt = delivery.attempts
-        self.stopping = stopping
-        self.exchange = exchange
-        self.log = log
-        self._event = event
+        self.stopping = run.stopping
+        self.exchange = run.exchange
+        self.log = Log(_logger, delivery.log_fields)
+        self._event = delivery.event
         self._delivery = delivery
-        self._ledger = ledger
-        self._is_closed = False
-        self._has_left_a_call = False
+        self._ledger = run.ledger
+        self._is_closed = self._has_left_a_call = False
         self.has_written = False
 
     @property
@@ -214,9 +207,7 @@ class Context:
         """Note if the handler leaves a call without its result: the delivery is then not done."""
         try:
             yield
-        except Exception:
-            raise
-        except BaseException:
+        except anyio.get_cancelled_exc_class():
             self._has_left_a_call = True
             raise
 
@@ -267,6 +258,6 @@ class SelectedContext(Context):
 _CONTEXTS: Final = {RequestEvent: RequestContext, OfferEvent: OfferContext, BidSelected: SelectedContext}
 
 
-def make_context(event: BotEvent, delivery: Delivery, **parts: Any) -> Context:
+def make_context(delivery: Delivery, run: Run) -> Context:
     """Make the context of an event's type."""
-    return _CONTEXTS.get(type(event), Context)(event, delivery, **parts)
+    return _CONTEXTS.get(type(delivery.event), Context)(delivery, run)

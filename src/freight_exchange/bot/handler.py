@@ -7,7 +7,7 @@ import inspect
 import types
 import typing
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Literal, Union
+from typing import Any, Final, Literal, Union, cast
 
 import attrs
 
@@ -26,16 +26,10 @@ Kind = Literal[
 """Kind of an event."""
 
 FEED_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    "new": ("requests",),
-    "updated": ("requests",),
-    "withdrawn": ("requests",),
-    "gap": ("requests",),
-    "unreadable": ("requests", "offers"),
+    **dict.fromkeys(("new", "updated", "withdrawn", "gap"), ("requests",)),
+    **dict.fromkeys(("offer", "offer_changed", "offer_answered", "offer_gone"), ("offers",)),
     "selected": ("selected",),
-    "offer": ("offers",),
-    "offer_changed": ("offers",),
-    "offer_answered": ("offers",),
-    "offer_gone": ("offers",),
+    "unreadable": ("requests", "offers"),
 }
 """Feeds that have events of a kind."""
 
@@ -44,7 +38,7 @@ Function = Callable[..., Awaitable[object]]
 _VALUE_MODULES: Final = ("builtins", "datetime", "decimal")
 """Modules of classes that do not identify a resource: a text may be a currency or a password."""
 
-_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -57,8 +51,7 @@ class Handler:
         filters: A filter of requests or offers for each kind of event.
         retries: Further calls after a failure, before the delivery is dead.
         timeout: Seconds that a call may take.
-        from_start: Whether it also gets requests from before it was first registered.
-        selected_from_start: Whether it also gets bids that were selected before.
+        from_start: Kinds of which it also gets what is from before it was first registered.
     """
 
     id: str
@@ -66,17 +59,11 @@ class Handler:
     filters: Mapping[Kind, RequestFilter | OfferFilter]
     retries: int
     timeout: float
-    from_start: bool
-    selected_from_start: bool = False
+    from_start: frozenset[Kind]
 
     def handles(self, kind: str) -> bool:
         """Return whether the handler is called for events of a kind."""
         return kind in self.filters
-
-    @property
-    def lacks_codes(self) -> bool:
-        """`True` if a filter selects by codes of currencies that are not looked up yet."""
-        return any(isinstance(one, OfferFilter) and one.unknown_codes for one in self.filters.values())
 
     async def load_codes(self, by_code: Callable[[str], Awaitable[Currency]]) -> None:
         """Look up the codes of currencies by which the handler's filters select."""
@@ -111,18 +98,24 @@ class Delivery:
     subject: int | None
     attempts: int
     error: str | None
-    at: float
     event: BotEvent
     merged: tuple[int, ...] = ()
+
+    @property
+    def log_fields(self) -> Mapping[str, object]:
+        return {
+            "event": self.kind,
+            "number": self.event_id,
+            "handler": self.name,
+            "request": self.subject,
+            "attempt": self.attempts,
+        }
 
 
 def kind_of(event: BotEvent) -> Kind:
     if not isinstance(event, OfferEvent):
         return event.kind
-    kinds: Mapping[str, Kind] = {
-        "new": "offer", "changed": "offer_changed", "answered": "offer_answered", "gone": "offer_gone"
-    }  # fmt: skip
-    return kinds[event.kind]
+    return "offer" if event.kind == "new" else cast(Kind, f"offer_{event.kind}")
 
 
 def subject(event: BotEvent) -> Any:
@@ -164,7 +157,7 @@ def resolve_arguments(handler: Handler, resources: Mapping[str, object]) -> Mapp
 
 def _injected_parameters(function: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
     parameters = inspect.signature(function).parameters.values()
-    positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL]
+    positional = [parameter for parameter in parameters if parameter.kind in POSITIONAL]
     keyword_only = [parameter for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
     named = [parameter for parameter in positional[2:] if parameter.kind is not inspect.Parameter.POSITIONAL_ONLY]
     return {parameter.name: parameter for parameter in (*named, *keyword_only)}
@@ -173,33 +166,22 @@ def _injected_parameters(function: Callable[..., object]) -> Mapping[str, inspec
 def _evaluate(annotation: Any, function: Any) -> Any:
     """Evaluate an annotation; `None` if that fails, as for names that exist for type checkers only."""
     if isinstance(annotation, str):
+        while isinstance(function, functools.partial):
+            function = function.func
+        plain = inspect.unwrap(function if hasattr(function, "__globals__") else type(function).__call__)
         try:
-            annotation = eval(annotation, _plain_function(function).__globals__)
+            annotation = eval(annotation, plain.__globals__)
         except Exception:  # noqa: BLE001 - an annotation may be any expression
             return None
     return typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation
 
 
-def _plain_function(function: Any) -> Any:
-    """Return the function behind partials, bound methods, callable objects and decorators."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    if inspect.ismethod(function):
-        function = function.__func__
-    elif not hasattr(function, "__code__"):
-        function = type(function).__call__
-    return inspect.unwrap(function)
-
-
 def _is_instance(resource: object, kinds: tuple[type, ...]) -> bool:
-    for kind in kinds:
-        try:
-            if isinstance(resource, kind):
-                return True
-        except TypeError:
-            # Protocols and typed dictionaries do not support `isinstance`.
-            continue
-    return False
+    try:
+        return isinstance(resource, kinds)
+    except TypeError:
+        # Protocols and typed dictionaries do not support `isinstance`.
+        return False
 
 
 def _identifying_classes(hint: Any) -> tuple[type, ...]:

@@ -12,7 +12,8 @@ import logging
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -105,61 +106,52 @@ class Gate:
     that doubles from one second to a minute. All others wait behind it, before anything is recorded.
     """
 
-    def __init__(self, slots: int) -> None:
-        self._slots = anyio.Semaphore(slots)
+    def __init__(self) -> None:
+        self._slots = anyio.Semaphore(_SLOTS)
         self._probe = anyio.Lock()
         self._pause = self._until = 0.0
         self._braked_at = -math.inf
 
-    async def enter(self) -> tuple[float, bool]:
-        """Wait behind the brake and for a slot, and return the time, and whether this is the probe.
+    @asynccontextmanager
+    async def entered(self) -> AsyncIterator[float]:
+        """Wait behind the brake and for a slot, hold it during the block, and yield the time.
 
         `RetryLater` if that takes longer than a handler may wait.
         """
-        while True:
-            is_probe = self._pause > 0 and await self._become_probe()
-            try:
-                await self._slots.acquire()
-            except BaseException:
-                if is_probe:
-                    self._probe.release()
-                raise
-            if is_probe or not self._pause:
-                return anyio.current_time(), is_probe
-            # The brake has come on while this waited for its slot.
-            self._slots.release()
+        async with AsyncExitStack() as probing:
+            is_probe = False
+            while True:
+                if self._pause and not is_probe:
+                    is_probe = await self._become_probe(probing)
+                async with self._slots:
+                    # The brake may have come on while this waited for its slot.
+                    if is_probe or not self._pause:
+                        yield anyio.current_time()
+                        return
 
-    async def _become_probe(self) -> bool:
+    async def _become_probe(self, probing: AsyncExitStack) -> bool:
         """Wait for the turn to be the probe, and return `False` if the brake is off by then."""
         remaining = anyio.current_effective_deadline() - anyio.current_time()
         with anyio.move_on_after(min(_MAX_WAIT, remaining / 2)):
-            await self._probe.acquire()
-            try:
-                if self._pause:
-                    await anyio.sleep_until(self._until)
-                    return True
-            except BaseException:
-                self._probe.release()
-                raise
-            self._probe.release()
+            await probing.enter_async_context(self._probe)
+            if self._pause:
+                await anyio.sleep_until(self._until)
+                return True
+            await probing.aclose()
             return False
         # Jitter, or all that wait would come back in the same moment.
         wait = max(self._until - anyio.current_time(), 1.0) * random.uniform(1.0, 1.5)
         raise RetryLater(wait, "the service takes no writes at the moment, and one at a time is tried")
 
-    def leave(self, entered: tuple[float, bool], trouble: FreightExchangeError | None, *, is_answered: bool) -> None:
-        """Give the slot back. The `trouble` of a write brakes, and the service's answer to one ends that."""
-        at, is_probe = entered
-        self._slots.release()
+    def report(self, entered: float, trouble: FreightExchangeError | None, *, is_answered: bool) -> None:
+        """Brake for the `trouble` of a write that entered at a time, until the service answers one."""
         if is_answered:
             self._pause = 0.0
-        elif trouble is not None and at >= self._braked_at:
+        elif trouble is not None and entered >= self._braked_at:
             # Writes that were in flight together make one pause.
             self._pause = min(2 * self._pause or 1.0, _LONGEST_PAUSE)
             self._braked_at = anyio.current_time()
             self._until = self._braked_at + max(self._pause, retry_delay(trouble) or 0.0)
-        if is_probe:
-            self._probe.release()
 
 
 class _ChangedError(Exception):
@@ -169,29 +161,18 @@ class _ChangedError(Exception):
 class Ledger:
     """Writes of a bot that happen at most once.
 
-    Args:
-        store: The store, joined before `start`.
-        exchange: The client.
-        settle: Seconds that the service may take to show a write.
-        interval: Interval of the feed, which is the pace of all readings.
+    The service may take `settle` seconds to show a write, and `interval` seconds are the pace of all readings.
 
     Attributes:
         outcomes: Number of outcomes by `offer` or `answer`, and by `confirmed`, `rejected`, `doubtful` or `not taken`.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        exchange: FreightExchange,
-        *,
-        settle: float,
-        interval: float,
-    ) -> None:
+    def __init__(self, store: Store, exchange: FreightExchange, *, settle: float, interval: float) -> None:
         self._store = store
         self._exchange = exchange
         self._settle = settle
         self._interval = interval
-        self._gate = Gate(_SLOTS)
+        self._gate = Gate()
         self._wake = anyio.Event()
         self._sending = set[int]()
         self._adopted: dict[int, float] = {}
@@ -226,15 +207,10 @@ class Ledger:
             self.wake()
 
     def wake(self) -> None:
-        """Make the resolver look at once."""
         self._wake.set()
 
-    async def doubts(self) -> list[Effect]:
+    def doubts(self, db: Database) -> list[Effect]:
         """Return the effects in doubt of all replicas, the oldest first. One that is being sent is none yet."""
-        return await self._store.run(self.doubts_in)
-
-    def doubts_in(self, db: Database) -> list[Effect]:
-        """Do the same in a transaction."""
         found = effects.open_effects(db, self._store.binding)
         return [one for one in found if one.state != "sending" or db.now - one.at > SEND_WINDOW]
 
@@ -266,20 +242,15 @@ class Ledger:
             return self._recorded(write, plan.effect)
         if isinstance(write, OfferWrite):
             plan = await self._compared(write, plan, known, at)
-        elif isinstance(write, AnswerWrite):
+        else:
             plan = await self._looked_up(write, plan, known)
         if plan.effect.state == "confirmed":
             with anyio.CancelScope(shield=True):
                 return result_of(await self._begin(write, plan, by))
-        entered = await self._gate.enter()
-        done, error = None, None
-        try:
+        async with self._gate.entered() as entered:
             with anyio.CancelScope(shield=True):
                 done, error = await self._carry_out(write, plan, by)
-        finally:
-            is_answered = done is not None and done.state in ("confirmed", "refused")
-            self._gate.leave(entered, error, is_answered=is_answered)
-        assert done is not None
+            self._gate.report(entered, error, is_answered=done.state in ("confirmed", "refused"))
         match done.state:
             case "confirmed":
                 return result_of(done)
@@ -300,7 +271,6 @@ class Ledger:
         return known, event, effects.time_of_event(db, event)
 
     def _recorded(self, write: Write, effect: Effect) -> Any:
-        """Return the result of an effect in place of a second write."""
         if isinstance(write, OfferWrite) and (stands := load_offer(effect)).on_wire != write.on_wire:
             _logger.warning(
                 "%s stands at %s; the different price or terms, %s, are not sent; pass a new revision to quote again",
@@ -320,7 +290,7 @@ class Ledger:
         is_allowed = write.allow_existing or plan.effect.facts["allowed"]
         is_first = not placed and not is_allowed
         reading = await self._bids.since(0.0 if is_first else max(at, self._store.now - self._interval))
-        listed = reading.on(write.request)
+        listed = reading.prices.get(write.request, ())
         unknown = Counter[Any]() if is_allowed else unknown_prices(listed, placed)
         if unknown[write.price]:
             _logger.warning("%s stands already, and is taken over: %s", write, write.price_text, extra=_fields(write))
@@ -336,7 +306,6 @@ class Ledger:
         return attrs.evolve(plan, effect=plan.effect.with_facts(baseline=baseline))
 
     async def _looked_up(self, write: AnswerWrite, plan: Plan, known: Sequence[Effect]) -> Plan:
-        """Compare an answer with the request as the service shows it now."""
         now, key = anyio.current_time(), (write.request, write.offer)
         if (remaining := self._answers_from - now) > 0:
             raise RetryLater(remaining, "the store was restored, and the service may still show answers that it lacks")
@@ -539,9 +508,8 @@ class Ledger:
         write, before = load_offer(effect), await self._baseline(effect)
         # A row that moves may come twice, so an equal price is counted in complete readings only.
         is_new = write.price not in [(bid.amount, bid.currency) for bid in before]
-        return (
-            reading.record(write.request, write.price) if is_new and write.price in reading.on(write.request) else None
-        )
+        is_listed = write.price in reading.prices.get(write.request, ())
+        return reading.record(write.request, write.price) if is_new and is_listed else None
 
     async def _baseline(self, effect: Effect) -> list[Bid]:
         """Return the account's bids on the request that are not this offer, whether or not they are listed."""

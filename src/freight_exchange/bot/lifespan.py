@@ -12,15 +12,14 @@ from typing import Any, Final
 import anyio
 
 from freight_exchange.bot.context import Stopping
-from freight_exchange.bot.tasks import flatten, split_cancellations
+from freight_exchange.bot.handler import POSITIONAL
+from freight_exchange.bot.tasks import failures_in, flatten
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
 
 _logger = logging.getLogger("freight_exchange.bot")
 
 _CLOSE_GRACE: Final = 1.0
-
-_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 Lifespan = Callable[..., AbstractAsyncContextManager[object] | AsyncIterator[object]]
 """Function of the exchange, or of nothing, that returns an async context manager, or an async generator that yields
@@ -45,11 +44,10 @@ async def run_with_lifespan(
     """Open the resources, do the work with them by name, and close them.
 
     `stop` cancels the opening; later it limits the closing to one second after the drain. What does not close in time
-    is a `TimeoutError`.
+    is a `TimeoutError`. The caller knows the errors of the work: a lifespan may catch them at its `yield`.
     """
-    drained_at, is_opening, has_worked = math.inf, True, False
-    failure: BaseException | None = None
-    failed: list[BaseException] = []
+    drained_at, is_opening = math.inf, True
+    errors: list[BaseException] | None = None
     scope = anyio.CancelScope()
 
     async def limit() -> None:
@@ -67,25 +65,22 @@ async def run_with_lifespan(
                     is_opening = False
                     try:
                         await work(resources)
-                        has_worked = True
+                        errors = []
                     except BaseException as error:
-                        failure, failed = error, split_cancellations(error)[1]
+                        errors = failures_in(error) or None
                         raise
                     finally:
                         now = anyio.current_time()
                         scope.deadline = max(min(drained_at, now + drain), now) + _CLOSE_GRACE
             except Exception as error:
                 # It must not replace the error that ended the bot, or the clean end, which decide the exit status.
-                if not (has_worked or failed):
+                if errors is None:
                     raise
-                if any(one not in failed for one in flatten(error)):
+                if any(one not in errors for one in flatten(error)):
                     _logger.exception("error while the lifespan closes")
         tasks.cancel_scope.cancel()
-    # A lifespan that catches the error at its `yield` does not undo it.
-    if failure is not None and failed:
-        raise failure
-    if scope.cancelled_caught and not is_opening:
-        raise failure or TimeoutError("the lifespan did not close in time: it is left open")
+    if scope.cancelled_caught and errors == []:
+        raise TimeoutError("the lifespan did not close in time: it is left open")
 
 
 @asynccontextmanager
@@ -139,4 +134,4 @@ def check_lifespan(lifespan: Lifespan) -> None:
 def _takes_exchange(lifespan: Lifespan) -> bool:
     """Return whether it has a required parameter, which can only be the exchange."""
     parameters = inspect.signature(lifespan).parameters.values()
-    return any(one.kind in _POSITIONAL and one.default is inspect.Parameter.empty for one in parameters)
+    return any(one.kind in POSITIONAL and one.default is inspect.Parameter.empty for one in parameters)

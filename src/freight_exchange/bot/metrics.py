@@ -52,18 +52,12 @@ _MAX_NAMED: Final = 5
 _CUT_OFF: Final = 3
 
 
-class InFlight:
-    """Deliveries that handlers work on."""
-
-    def __init__(self) -> None:
-        self._active: dict[int, str] = {}
-
-    def __len__(self) -> int:
-        return len(self._active)
+class InFlight(dict[int, str]):
+    """Names of the deliveries that handlers work on."""
 
     def __str__(self) -> str:
-        """Return their names. Other threads may call this."""
-        active = [*self._active.values()]
+        """Return the names in a line. Other threads may call this."""
+        active = [*self.values()]
         names = "; ".join(active[:_MAX_NAMED])
         return names if len(active) <= _MAX_NAMED else f"{names}; and {len(active) - _MAX_NAMED} more"
 
@@ -72,11 +66,11 @@ class InFlight:
         """Count a delivery as in flight during the block, and yield its name."""
         request = "" if delivery.subject is None else f" of request {delivery.subject}"
         name = f"the handler {delivery.name!r} of the event {delivery.kind!r}{request}"
-        self._active[id(delivery)] = name
+        self[id(delivery)] = name
         try:
             yield name
         finally:
-            del self._active[id(delivery)]
+            del self[id(delivery)]
 
 
 class Metrics(Instrumentation):
@@ -112,7 +106,6 @@ class Metrics(Instrumentation):
 
     @contextmanager
     def span(self, work: Work) -> Iterator[None]:
-        """Observe the duration of a call, by operation and outcome."""
         if not isinstance(work, CallInfo):
             yield
             return
@@ -136,7 +129,7 @@ def make_collector(bots: Sequence[Bot]) -> Collector:
     Each series of a handler or an outcome exists from the start, as 0: one that first appears as 1 has not grown, and
     would raise no alert.
     """
-    names = [bot._options.name for bot in bots]
+    names = [bot._options.feed.name for bot in bots]
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise ConfigurationError(
             f"two bots are named {repeated!r}, which the label `bot` must distinguish: give each its own name="
@@ -158,19 +151,14 @@ def make_collector(bots: Sequence[Bot]) -> Collector:
         """Collector of the metrics of bots, for any registry."""
 
         def collect(self) -> Iterator[Metric]:
-            """Yield the metrics; each has the series of all bots."""
             found: dict[str, Metric] = {}
             for bot in bots:
                 for metric in _collect(bot):
-                    label = {"bot": bot._options.name} if len(bots) > 1 else {}
+                    label = {"bot": bot._options.feed.name} if len(bots) > 1 else {}
                     samples = [sample._replace(labels=label | sample.labels) for sample in metric.samples]
                     metric.samples = []
                     found.setdefault(metric.name, metric).samples += samples
             yield from found.values()
-
-        def describe(self) -> Iterator[Metric]:
-            """Yield the metrics, so that every registry refuses a second collector: a page has each metric once."""
-            return self.collect()
 
     return BotCollector()
 

@@ -45,10 +45,6 @@ class Reading:
     prices: Mapping[int, Sequence[Price]] = attrs.field(factory=dict)
     bids: Sequence[Bid] = ()
 
-    def on(self, request: int | None) -> Sequence[Price]:
-        """Return the prices of the bids on a request."""
-        return self.prices.get(request, ()) if request is not None else ()
-
     def record(self, request: int, price: Price) -> Bid:
         """Return the bid on a request with a price, with as much of its record as is known."""
         found = (bid for bid in self.bids if bid.index == request and (bid.amount, bid.currency) == price)
@@ -56,21 +52,10 @@ class Reading:
 
 
 class OwnBids:
-    """The last reading of the account's bids, and the pace of further ones.
-
-    Args:
-        store, exchange, interval, settle: As for `Ledger`.
-        wake: Called once a reading is wanted.
-    """
+    """The last reading of the account's bids, and the pace of further ones. `wake` is called once one is wanted."""
 
     def __init__(
-        self,
-        store: Store,
-        exchange: FreightExchange,
-        *,
-        interval: float,
-        settle: float,
-        wake: Callable[[], object],
+        self, store: Store, exchange: FreightExchange, *, interval: float, settle: float, wake: Callable[[], object]
     ) -> None:
         self._store = store
         self._bids = exchange.with_options(strict=False).bids

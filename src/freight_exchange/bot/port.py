@@ -22,13 +22,7 @@ _REQUEST_TIMEOUT: Final = 5.0
 
 
 class OperatorPort(ThreadingTCPServer):
-    """Operator's port, open until `close`.
-
-    Args:
-        host, port: The address; port 0 chooses a free one.
-        status: Returns the status of the bot; called in the thread of a request.
-        expose: From a header `Accept` to the type and text of the metrics; `None` without the extra `metrics`.
-    """
+    """Operator's port, open until `close`. It calls `status` and `expose` in the thread of a request."""
 
     daemon_threads = True
     # A port that another process listens on is refused, and one that was closed just now is not.

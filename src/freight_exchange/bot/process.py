@@ -24,7 +24,6 @@ import anyio.lowlevel
 
 from freight_exchange.bot.outcomes import ProcessEnd, describe
 from freight_exchange.bot.signals import SIGNALS
-from freight_exchange.bot.tasks import unwrap_errors
 from freight_exchange.errors import (
     ConfigurationError,
     FreightExchangeError,
@@ -42,7 +41,6 @@ from freight_exchange.store.errors import ConflictError
 if TYPE_CHECKING:
     from freight_exchange.bot.bot import Bot
     from freight_exchange.bot.metrics import InFlight
-    from freight_exchange.bot.supervisor import Supervisor
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -95,20 +93,14 @@ def run(bot: Bot, backend: Literal["asyncio", "trio"]) -> None:
         with program.receiving_signals():
             anyio.run(program.main, backend=backend)
         status = 0 if program.ended_by is None else 128 + program.ended_by
-    except Exception as error:
-        status = _status_of(error)
-        program.log(error)
-        # An unexpected error keeps its traceback.
-        if not isinstance(error, FreightExchangeError):
-            raise
-        raise SystemExit(status) from error
-    except ProcessEnd as end:
-        status = _status_of(end.reason)
-        code = getattr(end.reason, "code", None)
-        # Python prints a text.
-        raise SystemExit(code if isinstance(code, str) else status) from end.reason
     except BaseException as error:
         status = _status_of(error)
+        if isinstance(error, Exception):
+            program.log(error)
+        is_expected = isinstance(error, FreightExchangeError | KeyboardInterrupt | SystemExit)
+        # An unexpected error keeps its traceback, and Python prints a text.
+        if is_expected and not isinstance(getattr(error, "code", None), str):
+            raise SystemExit(status) from error
         raise
     finally:
         program.watchdog.dismiss(status)
@@ -132,7 +124,6 @@ class _Program:
         self._in_flight = bot._metrics.in_flight
         self._drain = bot._options.drain.total_seconds()
         self._logged: BaseException | None = None
-        self._failure: BaseException | None = None
         self._signals: list[int] = []
         self._last_signal = (0, -math.inf)
         self._scope: anyio.CancelScope | None = None
@@ -142,23 +133,15 @@ class _Program:
 
     async def main(self) -> None:
         self._token = anyio.lowlevel.current_token()
-        try:
-            with unwrap_errors(), anyio.CancelScope() as self._scope:
-                supervisor = self._supervisor = self._bot._begin(self._on_failure)
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._limit_drain, supervisor)
-                    if self._signals:
-                        # It came before the loop ran.
-                        supervisor.stop()
-                    await supervisor(self._bot._exchange)
-                    tasks.cancel_scope.cancel()
-        except BaseExceptionGroup:
-            # Several tasks have failed at once: the first failure was logged, and decides the status.
-            raise (self._failure or RuntimeError("the bot has failed")) from None
+        with anyio.CancelScope() as self._scope:
+            run = self._run = self._bot._begin(self._on_failure, lambda: self._limit_end(HUNG_STATUS))
+            if self._signals:
+                # It came before the loop ran.
+                run.stop()
+            await run(self._bot._exchange)
         self._has_ended = True
 
     def log(self, error: BaseException) -> None:
-        """Log the error that ends the process, once."""
         if self._logged is not None:
             return
         self._logged = error
@@ -166,8 +149,6 @@ class _Program:
         _logger.critical("the bot ends with status %d: %s", _status_of(error), what)
 
     def _on_failure(self, error: BaseException) -> None:
-        if isinstance(error, Exception | ProcessEnd):
-            self._failure = error
         if isinstance(error, Exception):
             self.log(error)
         elif not isinstance(error, ProcessEnd) and self.ended_by is None:
@@ -177,10 +158,6 @@ class _Program:
             )
         # A handler that ends the process was logged by its worker.
         self._limit_end(_status_of(error))
-
-    async def _limit_drain(self, supervisor: Supervisor) -> None:
-        await supervisor.stopping.wait()
-        self._limit_end(HUNG_STATUS)
 
     def _limit_end(self, status: int) -> None:
         self.watchdog.set_deadline(self._drain + _GRACE, status, unless=lambda: not self._in_flight or self._has_ended)
@@ -222,7 +199,7 @@ class _Program:
 
         def act() -> None:
             if count == 1:
-                self._supervisor.stop()
+                self._run.stop()
             elif self.ended_by is None and self._scope is not None:
                 self.ended_by = number
                 self._scope.cancel()
@@ -251,7 +228,6 @@ class Watchdog:
         threading.Thread(target=self._run, name="watchdog", daemon=True).start()
 
     def do(self, action: Callable[..., object], *args: object, after: float = 0.0) -> None:
-        """Do something in a thread of its own, after some seconds."""
         self._actions.put((time.monotonic() + after, partial(action, *args)))
 
     def set_deadline(self, seconds: float, status: int, *, unless: Callable[[], bool] = lambda: False) -> None:

@@ -20,7 +20,7 @@ from freight_exchange.store import work
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handler import BotEvent
-    from freight_exchange.bot.session import Parts
+    from freight_exchange.bot.run import Run
     from freight_exchange.feed.sources import Source
     from freight_exchange.store.database import Database
     from freight_exchange.store.feeds import EventRow
@@ -35,17 +35,15 @@ _MAX_SLEEP: Final = 60.0
 class Routing:
     """Routing of a bot's feeds."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._store = parts.store
-        self._handlers = parts.handlers
-        self._metrics = parts.metrics
-        self._name = parts.options.name
-        self._hooks = parts.exchange._options.hooks
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._store = run.store
+        self._handlers = run.handlers
 
     async def introduce(self) -> Mapping[int, Handler]:
         """Record the handlers that are new, and return all by their rows in the store."""
         wanted = [
-            (handler.id, self._store.feeds[feed], _begins_at_start(handler, feed))
+            (handler.id, self._store.feeds[feed], any(feed in FEED_OF[kind] for kind in handler.from_start))
             for handler in self._handlers.values()
             for feed in sorted({feed for kind in handler.filters for feed in FEED_OF[kind]})
         ]
@@ -112,7 +110,8 @@ class Routing:
             taken = {number for one in routed for number, _ in one.events}
             kept = [row.id for row, event in events if isinstance(event, Gap) and row.id not in taken]
             if feed == self._store.feeds["requests"]:
-                self._hooks.found(self._name, [row.id for row, _ in events])
+                hooks = self._run.exchange._options.hooks
+                hooks.found(self._run.options.feed.name, [row.id for row, _ in events])
             reach("before route")
             made = await self._store.run(work.route, feed, routed, kept=kept)
             reach("after route")
@@ -134,7 +133,7 @@ class Routing:
 
     def _log(self, events: Any) -> None:
         for event in events:
-            self._metrics.events[kind_of(event)] += 1
+            self._run.metrics.events[kind_of(event)] += 1
             if isinstance(event, Gap):
                 _logger.error(
                     "gap between %s and %s: no process watched for longer than the service looks back; requests may be"
@@ -169,9 +168,6 @@ class Routing:
 
 def matches(handler: Handler, event: BotEvent) -> bool:
     """Return whether a handler is called for an event. A handler whose filter fails is called, too."""
-    if handler.lacks_codes:
-        # Its first call looks them up, and applies the filter.
-        return handler.handles(kind_of(event))
     try:
         return handler.matches(event)
     except Exception:
@@ -180,10 +176,6 @@ def matches(handler: Handler, event: BotEvent) -> bool:
             "the filter of the handler %r failed; the handler is called, and fails in the same way", handler.id
         )
         return handler.handles(kind_of(event))
-
-
-def _begins_at_start(handler: Handler, feed: str) -> bool:
-    return (handler.from_start and feed == "requests") or (handler.selected_from_start and feed == "selected")
 
 
 def _first_events(

@@ -28,13 +28,11 @@ from freight_exchange.filters import (
     Where,
 )  # fmt: skip
 from freight_exchange.models import Bid, Offer, RateRequest, RequestType, UnknownWord
-from freight_exchange.options import seconds
+from freight_exchange.options import flag, integer, seconds
 from freight_exchange.validation import Number
 
 F = TypeVar("F", bound=Function)
 
-_DEFAULT_RETRIES: Final = 8
-_DEFAULT_TIMEOUT: Final = timedelta(minutes=5)
 _FROM_START_KINDS: Final = ("new", "selected")
 
 
@@ -221,42 +219,51 @@ class Router:
         self._handlers = handlers
 
     def _on(self, kind: Kind) -> Any:
-        def register(
-            function: Function | None = None,
-            /,
-            *,
-            id: str | None = None,
-            retries: int = _DEFAULT_RETRIES,
-            timeout: timedelta | float = _DEFAULT_TIMEOUT,
-            from_start: bool = False,
-            **fields: Any,
-        ) -> Any:
-            has_options = (id, retries, timeout, from_start) != (None, _DEFAULT_RETRIES, _DEFAULT_TIMEOUT, False)
-            if function is not None and (fields or has_options):
+        def register(function: Function | None = None, /, **options: Any) -> Any:
+            if function is not None and options:
                 raise ConfigurationError(f"write @on_{kind}(...) above the function, or on_{kind}(...)(function)")
-            filter_ = _make_filter(kind, fields)
-            _check_options(kind, retries=retries, from_start=from_start)
-            limit = seconds(timeout, "timeout")
-            if id is not None:
-                _check_id(id)
+            make = _maker(kind, **options)
 
             def add(function: F) -> F:
-                _check_function(function, kind)
-                handler = Handler(
-                    id=_default_id(function) if id is None else id,
-                    function=function,
-                    filters={kind: filter_},
-                    retries=retries,
-                    timeout=limit,
-                    from_start=from_start and kind == "new",
-                    selected_from_start=from_start and kind == "selected",
-                )
-                self._set_handlers(_add(self._handlers, handler))
+                self._set_handlers(_add(self._handlers, make(function)))
                 return function
 
             return add if function is None else add(function)
 
         return register
+
+
+def _maker(
+    kind: Kind,
+    /,
+    *,
+    id: str | None = None,
+    retries: int = 8,
+    timeout: timedelta | float = timedelta(minutes=5),
+    from_start: bool = False,
+    **fields: Any,
+) -> Callable[[Function], Handler]:
+    """Check the keywords of a decorator, and return what makes a handler of a function."""
+    filter_ = _make_filter(kind, fields)
+    integer(0)(retries, "retries")
+    if flag(from_start, "from_start") and kind not in _FROM_START_KINDS:
+        raise ConfigurationError(f"on_{kind} has no from_start: its first run delivers everything that is listed")
+    limit = seconds(timeout, "timeout")
+    if id is not None:
+        _check_id(id)
+
+    def make(function: Function) -> Handler:
+        _check_function(function, kind)
+        return Handler(
+            id=_default_id(function) if id is None else id,
+            function=function,
+            filters={kind: filter_},
+            retries=retries,
+            timeout=limit,
+            from_start=frozenset({kind} if from_start else ()),
+        )
+
+    return make
 
 
 def _add(handlers: dict[str, Handler], handler: Handler) -> dict[str, Handler]:
@@ -279,8 +286,7 @@ def _add(handlers: dict[str, Handler], handler: Handler) -> dict[str, Handler]:
     extended = attrs.evolve(
         known,
         filters={**known.filters, **handler.filters},
-        from_start=known.from_start or handler.from_start,
-        selected_from_start=known.selected_from_start or handler.selected_from_start,
+        from_start=known.from_start | handler.from_start,
     )
     return {**handlers, handler.id: extended}
 
@@ -309,15 +315,6 @@ def _check_types(types: str | tuple[str, ...] | None) -> None:
                     f"UnknownWord({str(word)!r})",
                     field="type",
                 ) from None
-
-
-def _check_options(kind: Kind, *, retries: object, from_start: object) -> None:
-    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise ConfigurationError(f"retries must be a whole number from 0, not {retries!r}")
-    if not isinstance(from_start, bool):
-        raise ConfigurationError(f"from_start must be True or False, not {from_start!r}")
-    if from_start and kind not in _FROM_START_KINDS:
-        raise ConfigurationError(f"on_{kind} has no from_start: its first run delivers everything that is listed")
 
 
 def _check_id(id: object) -> None:

@@ -131,15 +131,11 @@ class Doubt(Serializable):
 
 @attrs.frozen(kw_only=True)
 class LedgerEntry(Serializable):
-    """Offer of the ledger, or answer to an offer.
+    """Offer of the ledger, or answer to an offer, with the fields of a `Doubt`.
 
     Attributes:
-        kind: `offer`, `approval` or `decline`.
         state: `sending`, `unknown`, `parked`, `confirmed`, `refused`, or `absent`: it was certainly not taken.
-        revision: Number of the price on the request; 0 for an answer.
-        offer: Identifier of the offer that is answered.
         handler: Id of the handler that made it; empty if it was made otherwise.
-        amount, currency: Price, and index of its currency.
     """
 
     kind: Literal["offer", "approval", "decline"]

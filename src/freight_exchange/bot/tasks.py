@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import anyio
@@ -19,30 +18,10 @@ def flatten(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def split_cancellations(error: BaseException) -> tuple[list[BaseException], list[BaseException]]:
-    """Split an error into its cancellations and its other errors."""
-    found = [*flatten(error)]
+def failures_in(error: BaseException) -> list[BaseException]:
+    """Return the errors inside that are not cancellations."""
     kind = anyio.get_cancelled_exc_class()
-    cancelled = [leaf for leaf in found if isinstance(leaf, kind)]
-    return cancelled, [leaf for leaf in found if leaf not in cancelled]
-
-
-def find_failure(error: BaseException) -> BaseException | None:
-    """Return the first error inside that is not a cancellation."""
-    return next(iter(split_cancellations(error)[1]), None)
-
-
-@contextmanager
-def unwrap_errors() -> Iterator[None]:
-    """Raise the error inside an exception group, if all errors of the group have the same type.
-
-    For example, a failing store raises the same error in every task that uses it.
-    """
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        found = [*flatten(group)]
-        raise (found[0] if len({type(leaf) for leaf in found}) == 1 else group) from None
+    return [leaf for leaf in flatten(error) if not isinstance(leaf, kind)]
 
 
 class Background:

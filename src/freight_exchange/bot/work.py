@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from random import Random
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 import attrs
 
-from freight_exchange.bot.context import Context, Log, make_context
+from freight_exchange.bot.context import Context, make_context
 from freight_exchange.bot.failpoints import reach
 from freight_exchange.bot.handler import BotEvent, Delivery, Handler, subject
-from freight_exchange.bot.log import AttemptLog, log_fields
-from freight_exchange.bot.outcomes import IN_DOUBT, Drop, ProcessEnd, describe
-from freight_exchange.bot.tasks import split_cancellations
-from freight_exchange.bot.verdict import Verdict, decide
+from freight_exchange.bot.outcomes import IN_DOUBT, Drop, ProcessEnd, Verdict, decide, describe, describe_end
+from freight_exchange.bot.tasks import failures_in
 from freight_exchange.feed.events import OfferEvent, RequestEvent, load_event
 from freight_exchange.feed.sources import FIELDS
 from freight_exchange.hooks import HandlerRun
 from freight_exchange.store import work
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.session import Parts
+    from freight_exchange.bot.run import Run, Session
     from freight_exchange.store.database import Database
 
 _logger = logging.getLogger("freight_exchange.bot")
@@ -44,47 +43,35 @@ before the first call."""
 
 
 class Worker:
-    """Calls the handlers of due deliveries, up to `concurrency` at a time.
+    """Calls the handlers of due deliveries of a session, up to `concurrency` at a time."""
 
-    `last_scan` returns when the last complete scan began, on the store's clock. `on_failure` is called with an error
-    that ends the bot, while other handlers may still run.
-    """
-
-    def __init__(
-        self,
-        parts: Parts,
-        handlers: Mapping[int, Handler],
-        last_scan: Callable[[], float],
-        on_failure: Callable[[BaseException], None],
-    ) -> None:
-        self._parts = parts
-        self._store = parts.store
-        self._exchange = parts.exchange
-        self._metrics = parts.metrics
-        self._handlers = handlers
-        self._concurrency = parts.options.concurrency
-        self._last_scan = last_scan
-        self._on_failure = on_failure
-        self._log = AttemptLog()
+    def __init__(self, run: Run, session: Session) -> None:
+        self._run = run
+        self._session = session
+        self._store = run.store
+        self._metrics = run.metrics
+        self._handlers = session.rows
+        self._logged = set[Hashable]()
         self._random = Random()
-        self._running: set[tuple[int, int]] = set()
+        self._running = 0
         self._outage_began: dict[tuple[int, int], float] = {}
 
     async def run(self) -> None:
         """Claim deliveries and call their handlers until the bot stops and the last one has ended."""
         async with anyio.create_task_group() as calls:
-            while not self._parts.stopping:
+            while not self._run.stopping:
                 wakeup = self._store.waiter("work")
                 is_slow = self._store.is_shared and self._metrics.is_cut_off
-                free = 1 - len(self._running) if is_slow else self._concurrency - len(self._running)
+                free = (1 if is_slow else self._run.options.concurrency) - self._running
                 claimed, due = await self._claim(free) if free > 0 else ([], _MAX_SLEEP)
                 for one in claimed:
-                    self._running.add((one.event, one.handler))
+                    self._running += 1
                     calls.start_soon(self._deliver, one)
                 if is_slow:
-                    await _wait(anyio.Event(), _CUT_OFF_SLEEP)
+                    await anyio.sleep(_CUT_OFF_SLEEP)
                 elif free <= 0 or not claimed:
-                    await _wait(wakeup, due)
+                    with anyio.move_on_after(due):
+                        await wakeup.wait()
 
     async def _claim(self, free: int) -> tuple[list[work.Claimed], float]:
         """Claim up to `free` deliveries; return them, and the seconds until another one may be due."""
@@ -106,7 +93,6 @@ class Worker:
         return claimed, due
 
     async def _deliver(self, claimed: work.Claimed) -> None:
-        key = claimed.event, claimed.handler
         handler = self._handlers[claimed.handler]
         try:
             delivery = _load(claimed, handler.id)
@@ -114,32 +100,24 @@ class Worker:
                 # The process ended during each attempt.
                 error = delivery.error or "the process ended during each attempt"
                 verdict = Verdict(ending="dead", state="dead", error=error, refund=True)
-                self._log.write(delivery, handler, verdict, None)
+                self._log_end(delivery, handler, verdict, None)
                 await self._settle(claimed, delivery, verdict)
                 return
             run = HandlerRun(
-                feed=self._parts.options.name, handler=handler.id, kind=delivery.kind, event=delivery.event_id,
+                feed=self._run.options.feed.name, handler=handler.id, kind=delivery.kind, event=delivery.event_id,
                 request=delivery.subject, attempt=delivery.attempts,
             )  # fmt: skip
-            with self._exchange._options.hooks.span(run):
+            with self._run.exchange._options.hooks.span(run):
                 await self._attempt(claimed, delivery, handler, run)
         except BaseException as error:
-            self._on_failure(error)
+            self._session.note(error)
             raise
         finally:
-            self._running.discard(key)
+            self._running -= 1
             self._store.wake("work")
 
     async def _attempt(self, claimed: work.Claimed, delivery: Delivery, handler: Handler, run: HandlerRun) -> None:
-        log = Log(_logger, log_fields(delivery))
-        context = make_context(
-            delivery.event,
-            delivery,
-            exchange=self._exchange,
-            ledger=self._parts.ledger,
-            stopping=self._parts.stopping,
-            log=log,
-        )
+        context = make_context(delivery, self._run)
         try:
             error = await self._call(handler, delivery, context)
             is_open = context.has_written and await self._store.run(
@@ -152,7 +130,7 @@ class Worker:
             raise
         verdict = self._decide(delivery, handler, error, is_open=is_open)
         run.ending, run.error = verdict.ending, error
-        self._log.write(delivery, handler, verdict, error)
+        self._log_end(delivery, handler, verdict, error)
         # A handler that is done must not be called again because of a cancellation.
         with anyio.CancelScope(shield=True):
             await self._settle(claimed, delivery, verdict)
@@ -165,10 +143,9 @@ class Worker:
             try:
                 with anyio.fail_after(handler.timeout):
                     # The filter may have changed since the delivery was made, or have failed then.
-                    await handler.load_codes(self._exchange.currencies.by_code)
                     if not handler.matches(delivery.event):
                         raise Drop("the handler's filter excludes it")
-                    await handler.function(subject(delivery.event), context, **self._parts.arguments[handler.id])
+                    await handler.function(subject(delivery.event), context, **self._run.arguments[handler.id])
                 context.check_answered()
                 results.append(None)
             except Exception as error:  # noqa: BLE001 - a handler may raise anything; it is decided on, stored and logged
@@ -186,7 +163,7 @@ class Worker:
             _logger.critical(
                 "%s exceeded its timeout and ignores the cancellation; the bot waits for it",
                 active,
-                extra=log_fields(delivery),
+                extra=delivery.log_fields,
             )
 
         began = anyio.current_time()
@@ -210,13 +187,28 @@ class Worker:
         since = self._outage_began.get(key, now)
         verdict = decide(
             error, attempts=delivery.attempts, retries=handler.retries, is_open=is_open,
-            outage=now - since, has_recovered=self._last_scan() > since + _OUTAGE_LIMIT, random=self._random,
+            outage=now - since, has_recovered=self._session.last_scan() > since + _OUTAGE_LIMIT, random=self._random,
         )  # fmt: skip
         if verdict.ending == "transient":
             self._outage_began[key] = since
         else:
             self._outage_began.pop(key, None)
         return verdict
+
+    def _log_end(self, delivery: Delivery, handler: Handler, verdict: Verdict, error: Exception | None) -> None:
+        """Log the end of an attempt; the traceback of a failure once, by handler, type and place in the code."""
+        level, line = describe_end(delivery, handler, verdict, error)
+        extra = delivery.log_fields
+        if error is None or level < logging.WARNING:
+            _logger.log(level, "%s", line, extra=extra)
+            return
+        place = [(frame.f_code.co_filename, number) for frame, number in walk_tb(error.__traceback__)][-1:]
+        key = (handler.id, type(error), *place)
+        is_new = key not in self._logged
+        self._logged.add(key)
+        _logger.log(level, "%s", line, exc_info=error if is_new else None, extra=extra)
+        if not is_new:
+            _logger.debug("traceback of handler %s", handler.id, exc_info=error, extra=extra)
 
     async def _settle(self, claimed: work.Claimed, delivery: Delivery, verdict: Verdict) -> None:
         merged = delivery.merged if verdict.state == "done" else ()
@@ -227,11 +219,6 @@ class Worker:
         ):  # fmt: skip
             self._metrics.deliveries[delivery.name, verdict.ending] += 1 + len(merged)
         reach("after settle")
-
-
-async def _wait(event: anyio.Event, seconds: float) -> None:
-    with anyio.move_on_after(min(seconds, _MAX_SLEEP)):
-        await event.wait()
 
 
 def _load(claimed: work.Claimed, handler: str) -> Delivery:
@@ -248,7 +235,7 @@ def _load(claimed: work.Claimed, handler: str) -> Delivery:
         updates.append(load_event(later.kind, later.payload))
     return Delivery(
         event_id=claimed.event, handler=claimed.handler, name=handler, kind=kind, subject=claimed.subject,
-        attempts=claimed.attempts, error=claimed.error, at=stored.at, merged=tuple(merged),
+        attempts=claimed.attempts, error=claimed.error, merged=tuple(merged),
         event=cast("BotEvent", merge_updates(updates) if merged else event),
     )  # fmt: skip
 
@@ -273,7 +260,7 @@ def merge_updates(updates: Sequence[RequestEvent]) -> RequestEvent:
 
 def _is_failure(error: BaseException, active: object) -> bool:
     """Return whether a handler failed while it was cancelled. Other `BaseException`s end the bot."""
-    others = split_cancellations(error)[1]
+    others = failures_in(error)
     if all(isinstance(other, Exception) for other in others):
         return bool(others)
     _logger.critical("%s ends the bot: %s", active, describe(error))

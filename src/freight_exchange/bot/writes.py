@@ -178,7 +178,6 @@ class AnswerWrite:
         return await (exchange.offers.approve if self.approved else exchange.offers.decline)(self.offer)
 
     def find(self, listing: Listing) -> Offer | None:
-        """Return the offer as a listing shows it."""
         return next((entry for entry in listing.offers if entry.id == self.offer), None)
 
     def is_shown(self, listing: Listing, known: Sequence[Effect]) -> bool | None:
@@ -213,7 +212,6 @@ class AnswerWrite:
         return is_decline and _price(effect.facts) == (offer.amount, offer.currency)
 
     def changed(self, how: str) -> OfferChangedError:
-        """Make the error for an answer to an offer that is not as the handler saw it."""
         message = f"{self} was not sent: the offer {how}; its event follows"
         return OfferChangedError(message, request=self.request, offer=self.offer)
 
@@ -249,7 +247,6 @@ def load_offer(effect: Effect) -> OfferWrite:
 
 
 def result_of(effect: Effect) -> Any:
-    """Return the record that shows an effect."""
     found = effect.facts.get("result")
     return None if found is None else from_dict(found)
 
@@ -264,7 +261,6 @@ def outcome_of(error: FreightExchangeError, refusals: tuple[type[FreightExchange
 
 
 def prices_of(rows: Iterable[Sequence[Any]]) -> list[Price]:
-    """Return the prices in JSON rows of amounts and currencies."""
     return [(None if amount is None else Decimal(amount), currency) for amount, currency in rows]
 
 
@@ -288,7 +284,6 @@ def unknown_prices(listed: Iterable[Price], effects: Iterable[Effect]) -> Counte
 
 
 def in_doubt_error(effect: Effect) -> OfferInDoubtError:
-    """Make the error for a write that must wait for the end of a doubt."""
     then = "a person has to decide" if effect.state == "parked" else "it is being checked"
     return OfferInDoubtError(
         f"{load_write(effect)} may or may not have been carried out: {then}, and nothing more is sent about it before"
@@ -298,7 +293,6 @@ def in_doubt_error(effect: Effect) -> OfferInDoubtError:
 
 
 def rejected_error(write: Write, effect: Effect) -> OfferRejectedError:
-    """Make the error for a write that the service has refused."""
     reason, status = effect.facts.get("refusal"), effect.facts.get("status")
     error = OfferRejectedError(f"{write} was refused: {reason}; it is not sent again", status=status)
     error.request = write.request
@@ -306,7 +300,6 @@ def rejected_error(write: Write, effect: Effect) -> OfferRejectedError:
 
 
 def decide(effect: Effect, *, taken: object) -> Effect:
-    """Return an effect as a person has decided."""
     if not isinstance(taken, bool):
         raise ValidationError(f"taken must be True or False, not {taken!r}", field="taken")
     # What is listed on the request is not the effect that the person denies.

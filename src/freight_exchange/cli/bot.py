@@ -20,7 +20,7 @@ import click
 import freight_exchange
 from freight_exchange.cli import options as opt
 from freight_exchange.cli.client import Command, Group
-from freight_exchange.cli.run import Failure, Status, confirm, run, warn
+from freight_exchange.cli.run import Failure, Status, confirm, run
 from freight_exchange.cli.show import Out, counted, csv_columns, text_of
 from freight_exchange.errors import ValidationError
 
@@ -284,7 +284,7 @@ def resolve(store: str, name: str | None, request: int, taken: bool | None, out:
     """Record whether the service took an offer in doubt.
 
     It is about your offer on REQUEST or, with --offer, about your answer to another's. Check the service's website
-    first: after --not-taken, the bot may send it again. While no bot runs, --not-taken may wait for 20 seconds.
+    first: after --not-taken, the bot may send it again.
 
     $ bot doubts resolve 4 --taken --store bot.db
     $ bot doubts resolve 4 --offer 5001 --not-taken --store tender.db
@@ -295,7 +295,7 @@ def resolve(store: str, name: str | None, request: int, taken: bool | None, out:
     effect = "it counts as made" if taken else "its handler makes it again, if the bot still has that handler"
     _ask(f"{subject} on request {request} is {'' if taken else 'not '}there, and {effect}?", out)
     try:
-        _open(store, name).resolve(request, taken=taken, **key, on_wait=warn)
+        _open(store, name).resolve(request, taken=taken, **key)
     except ValidationError as error:
         # The options are valid: there is no such doubt, or it is too early to say that it was not taken.
         raise Failure(str(error), Status.TRY_LATER if error.field == "taken" else Status.NOT_FOUND) from error
