@@ -321,12 +321,6 @@ def _number(cell: str, column: str) -> Decimal:
     return parser(partial(validation.number, field=column), "a number such as 1250.50")(point(cell, column), column)
 
 
-def _currency(cell: str, column: str) -> str:
-    if (code := validation.three_letters(cell)) is None:
-        raise ValidationError(f"must be three letters such as USD, not {cell!r}", field=column)
-    return code
-
-
 def _rate(cell: str, column: str) -> Decimal | None:
     return None if fold(cell) == "on request" else _number(cell, column)
 
@@ -342,7 +336,7 @@ _COLUMNS: Final[Mapping[str, Parser]] = {
     "type": validation.member_of(RequestType),
     "origin": _places,
     "destination": _places,
-    "currency": _currency,
+    "currency": validation.currency_code,
     "kind": parser(lambda cell: {"freight": False, "surcharge": True}[fold(cell)], "freight or surcharge"),
     "charge": validation.text,
     "unit": parser(lambda cell: Unit(fold(cell)), f"one of {', '.join(Unit)}"),
