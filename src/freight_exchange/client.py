@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import attrs
 
 import freight_exchange
-from freight_exchange import feed, models, validation, wire
+from freight_exchange import feed, validation, wire
 from freight_exchange import store as stores
 from freight_exchange.config import Config, CredentialsProvider, observers
 from freight_exchange.config import credentials as credentials_of
@@ -23,7 +23,7 @@ from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError, ValidationError
 from freight_exchange.filters import OfferFilter, RequestFilter
 from freight_exchange.instruments import Instrumentation
-from freight_exchange.models import Bid, RawWrite, Reconciliation, Route, SubmitOffer, User, Write
+from freight_exchange.models import RawWrite, Reconciliation, RecordT_co, User, Write, WriteOf
 from freight_exchange.options import (
     DEFAULT_ALLOWANCE,
     DEFAULT_DEADLINE,
@@ -38,7 +38,7 @@ from freight_exchange.options import (
     Start,
     Timeouts,
 )
-from freight_exchange.platform.clock import Clock, SystemClock
+from freight_exchange.platform.clock import Clock
 from freight_exchange.transport.call import Middleware, RequestKind
 from freight_exchange.transport.network import HttpClient
 from freight_exchange.transport.redact import Secret
@@ -51,11 +51,6 @@ if TYPE_CHECKING:
 else:
     # For `get_type_hints`: the records of hooks are loaded on use.
     Hook = Any
-
-
-class _Reading(TypedDict, total=False):
-    settle: timedelta
-    baseline: Sequence[object] | None
 
 
 class _Shared:
@@ -389,7 +384,7 @@ class FreightExchange:
             base_url=self._base_url,
             account=self._account,
             account_timeout=options.deadline,
-            clock=SystemClock() if self._shared.clock is None else self._shared.clock,
+            clock=Clock() if self._shared.clock is None else self._shared.clock,
             hooks=options.hooks,
         )
         once = self._view(retries=attrs.evolve(options.retries, attempts=1), strict=False)
@@ -435,23 +430,13 @@ class FreightExchange:
             write=None if is_read else RawWrite(verb, relative),
         )
 
-    @overload
-    async def reconcile(self, write: SubmitOffer, **reading: Unpack[_Reading]) -> Reconciliation[Bid]: ...
-    @overload
     async def reconcile(
-        self, write: models.Publish, **reading: Unpack[_Reading]
-    ) -> Reconciliation[models.RateRequest | models.Listing]: ...
-    @overload
-    async def reconcile(self, write: models.Respond, **reading: Unpack[_Reading]) -> Reconciliation[models.Listing]: ...
-    @overload
-    async def reconcile(
-        self, write: models.CreateRoute | models.UpdateRoute, **reading: Unpack[_Reading]
-    ) -> Reconciliation[Route]: ...
-    @overload
-    async def reconcile(self, write: Write, **reading: Unpack[_Reading]) -> Reconciliation: ...
-    async def reconcile(
-        self, write: Write, *, settle: timedelta = DEFAULT_SETTLE, baseline: Sequence[object] | None = None
-    ) -> Reconciliation:
+        self,
+        write: WriteOf[RecordT_co],
+        *,
+        settle: timedelta = DEFAULT_SETTLE,
+        baseline: Sequence[object] | None = None,
+    ) -> Reconciliation[RecordT_co]:
         """Find out whether a write happened; `OutcomeUnknownError.reconcile()` calls this.
 
         It reads the listings that would show the write (service document, 4.4 to 4.7 and 4.9), and sends no write.
@@ -474,9 +459,12 @@ class FreightExchange:
             raise ValidationError(
                 f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
             )
-        return await self._reconcile(write, self._shared.readings, settle=settle, baseline=baseline)
+        found: Reconciliation[RecordT_co] = await self._reconcile(
+            write, self._shared.readings, settle=settle, baseline=baseline
+        )
+        return found
 
-    async def _reconcile(self, write: Write, readings: Readings, **how: Any) -> Reconciliation:
+    async def _reconcile(self, write: Write, readings: Readings, **how: Any) -> Any:
         from freight_exchange.endpoints.reconcile import reconcile
 
         patient = self._view(deadline=max(self._options.deadline, DEFAULT_DEADLINE), strict=False)

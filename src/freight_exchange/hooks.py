@@ -96,7 +96,16 @@ class BrokenRecord(Serializable):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Scan(Serializable):
+class ScanInfo(Serializable):
+    """Scan that is about to begin, or to continue."""
+
+    feed: str
+    tier: str
+    window: int
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Scan(ScanInfo):
     """End of a feed's scan.
 
     Attributes:
@@ -108,9 +117,6 @@ class Scan(Serializable):
         error: The reason why it ended early.
     """
 
-    feed: str
-    tier: str
-    window: int
     pages: int
     rows: int
     events: int
@@ -120,7 +126,7 @@ class Scan(Serializable):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class ScanProgress(Serializable):
+class ScanProgress(ScanInfo):
     """Progress of a feed's scan, after a page that is not the last; its events are delivered meanwhile.
 
     Attributes:
@@ -130,10 +136,7 @@ class ScanProgress(Serializable):
         elapsed: Seconds since the scan began.
     """
 
-    feed: str
-    tier: str
     first: bool
-    window: int
     pages: int
     requests: int
     elapsed: float
@@ -177,15 +180,6 @@ class CallInfo:
     path: str
     call_id: str
     write: Write | None
-
-
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class ScanInfo:
-    """Scan that is about to begin, or to continue; the fields are those of `Scan`."""
-
-    feed: str
-    tier: str
-    window: int
 
 
 @attrs.define(kw_only=True, eq=False)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import selectors
 import threading
 import time
@@ -39,7 +38,7 @@ from freight_exchange.bot.failpoints import FAILPOINTS
 from freight_exchange.bot.tasks import Background
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.platform.clock import Reading
+from freight_exchange.platform.clock import Clock, Reading
 from freight_exchange.store import Store
 from freight_sandbox import FAULTS, Account, AuditLog, Cargo, Cut, Exchange, Fault, Profile, WireFault, memory
 from freight_sandbox.wire import Call
@@ -129,6 +128,8 @@ class Sandbox:
     Attributes:
         exchange: The exchange itself, for actions that clients cannot do.
         machine: The machine that runs its clients, whose clocks can be set.
+        audit_log: Log of all calls, publications, offers and changes of state.
+        shipper, forwarder, rival: The accounts.
         url: Its API root.
     """
 
@@ -137,23 +138,10 @@ class Sandbox:
     def __init__(self, profile: Profile | None = None, *, seed: int = 0, began: float | None = None) -> None:
         self.exchange = Exchange(profile if profile is not None else Profile(), seed=seed)
         self.machine = Machine(time.time() if began is None else began)
-
-    @property
-    def audit_log(self) -> AuditLog:
-        """Log of all calls, publications, offers and changes of state."""
-        return self.exchange.audit_log
-
-    @property
-    def shipper(self) -> Account:
-        return self.exchange.shipper
-
-    @property
-    def forwarder(self) -> Account:
-        return self.exchange.forwarder
-
-    @property
-    def rival(self) -> Account:
-        return self.exchange.rival
+        self.audit_log: AuditLog = self.exchange.audit_log
+        self.shipper: Account = self.exchange.shipper
+        self.forwarder: Account = self.exchange.forwarder
+        self.rival: Account = self.exchange.rival
 
     def now(self) -> float:
         """Return the exchange's time in seconds since the epoch. It follows the event loop's clock."""
@@ -221,23 +209,17 @@ async def _announce(request: Request, call_next: Callable[[Request], Awaitable[R
     return await call_next(request)
 
 
-class _Clock:
+class _Clock(Clock):
     """Clock of one client, on which virtual time counts also after a restart."""
 
     def __init__(self, machine: Machine) -> None:
+        super().__init__()
         self._machine = machine
-        self._run = secrets.token_hex(8)
 
     def read(self) -> Reading:
-        machine = self._machine
-        now = machine.now()
-        return Reading(
-            run=self._run,
-            loop=anyio.current_time(),
-            boot_id=f"sandbox {machine._boots}",
-            boot=now - machine._booted,
-            wall=now + machine._stepped,
-        )
+        machine, now = self._machine, self._machine.now()
+        boot_id, boot, wall = f"sandbox {machine._boots}", now - machine._booted, now + machine._stepped
+        return attrs.evolve(super().read(), boot_id=boot_id, boot=boot, wall=wall)
 
 
 def inline_store(path: str | os.PathLike[str]) -> Store:
