@@ -22,7 +22,7 @@ from freight_exchange.endpoints.resources import Bids, Carriers, Currencies, Cur
 from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError, ValidationError
 from freight_exchange.filters import OfferFilter, RequestFilter
-from freight_exchange.instruments import Instrumentation
+from freight_exchange.instruments import Hooks, Instrumentation
 from freight_exchange.models import RawWrite, Reconciliation, RecordT_co, User, Write, WriteOf
 from freight_exchange.options import (
     DEFAULT_ALLOWANCE,
@@ -236,7 +236,8 @@ class FreightExchange:
     _limited = _view
 
     def _instrumented(self, part: Instrumentation) -> FreightExchange:
-        return self._view(hooks=self._options.hooks.and_also(part))
+        observers = self._options.hooks
+        return self._view(hooks=Hooks(observers.hooks, (*observers.parts, part)))
 
     @property
     def user(self) -> User | None:

@@ -168,20 +168,6 @@ Event = Attempt | Retry | Login | BrokenRecord | Scan | ScanProgress | Degraded 
 Hook = Callable[[Event], Awaitable[None] | None]
 
 
-# Work that an instrumentation surrounds
-
-
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class CallInfo:
-    """Call that is about to begin; its `Attempt` and `Retry` records have the same `call_id`."""
-
-    base_url: str
-    method: str
-    path: str
-    call_id: str
-    write: Write | None
-
-
 @attrs.define(kw_only=True, eq=False)
 class HandlerRun:
     """Attempt of a bot's handler. `ending`, as in the metric of deliveries, and `error` are set at its end."""
@@ -194,6 +180,3 @@ class HandlerRun:
     attempt: int
     ending: str | None = None
     error: Exception | None = None
-
-
-Work = CallInfo | ScanInfo | HandlerRun

@@ -245,6 +245,7 @@ _SCALARS: Final[dict[object, dict[str, Any]]] = {
     int: {"type": "integer"},
     str: {"type": "string"},
     timedelta: {"type": "number", "description": "seconds"},
+    UnknownWord: {"type": "string"},
     type(None): {"type": "null"},
 }
 
@@ -285,10 +286,6 @@ def _schema_of(kind: Any) -> dict[str, Any]:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind in _SCALARS:
         return dict(_SCALARS[kind])
-    if _is_word(kind):
-        words = [member.value for part in arguments if issubclass(part, Enum) for member in part]
-        missing = [{"type": "null"}] if type(None) in arguments else []
-        return {"anyOf": [{"type": "string", "examples": words}, *missing]}
     if origin in _UNIONS:
         return {"anyOf": [_schema_of(argument) for argument in arguments]}
     if origin is Literal:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import ROUND_HALF_UP, ROUND_UP, Decimal
 from enum import StrEnum
-from functools import partial, reduce
+from functools import reduce
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -318,7 +318,7 @@ def _places(cell: str, column: str) -> frozenset[str]:
 
 
 def _number(cell: str, column: str) -> Decimal:
-    return parser(partial(validation.number, field=column), "a number such as 1250.50")(point(cell, column), column)
+    return validation.number(point(cell, column), column)
 
 
 def _rate(cell: str, column: str) -> Decimal | None:
