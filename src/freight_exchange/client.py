@@ -79,15 +79,15 @@ class FreightExchange:
             async for request in exchange.requests.search():
                 print(request.ref_id, request.origin, "->", request.destination, request.volume)
 
-    Durations are seconds or a `timedelta`.
+    Durations are seconds or a `timedelta`. If `base_url` is missing, `FREIGHT_EXCHANGE_URL` counts, and for the others
+    marked with *, the variable of their name, such as `FREIGHT_EXCHANGE_EMAIL`.
 
     Args:
-        base_url: The API root, which ends in `api`; default `FREIGHT_EXCHANGE_URL`.
-        email: The account; default `FREIGHT_EXCHANGE_EMAIL`.
-        password: Its password; default `FREIGHT_EXCHANGE_PASSWORD`.
+        base_url: The API root, which ends in `api`.
+        email: * The account.
+        password: * Its password.
         credentials: An async callable that returns `(email, password)`, instead of these two arguments. The call that
-            needs them raises its errors. A `TransportError` is transient for a feed and a bot; any other error ends
-            them.
+            needs them raises its errors. A feed and a bot end with any of them but a `TransportError`.
         token_store: A `TokenFile` or its path, in which the processes of one user share a login, also after a restart.
         timeouts: Time limits of the network in each attempt.
         deadline: Time limit of a call with all its attempts, waits and a login.
@@ -96,18 +96,15 @@ class FreightExchange:
             not counted; those of `http_client` are.
         max_writes: Writes in flight, 1 to 100; further writes queue. A write that has less than a quarter of its
             deadline left is not sent, and raises `DeadlineExceededError`.
-        keepalive: Time that the SDK's own idle connections for reads are kept. A feed with a longer `interval` connects
-            anew for each poll.
+        keepalive: Time that the SDK's own idle connections for reads are kept. It should exceed a feed's `interval`.
         page_size: Largest number of rows in a page of a listing. More than the documented 10 or 20 rows are requested
             only after a full page. A feed chooses its own page size.
-        get_parameters: Place of the parameters of a GET: in a JSON `body`, as documented, or in the `query`, for
-            middleboxes that drop such bodies; default `FREIGHT_EXCHANGE_GET_PARAMETERS`, or `body`.
-        addresses: The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use;
-            default `FREIGHT_EXCHANGE_ADDRESSES`, such as `publish=quote/request,submit=quote/bid`.
-        currency_field: The field for an offer's currency (service document, 4.10); default
-            `FREIGHT_EXCHANGE_CURRENCY_FIELD`, or `currencyIndex`.
-        carrier_field: The field for a route's carrier (service document, 4.5); default
-            `FREIGHT_EXCHANGE_CARRIER_FIELD`, or `carrier`.
+        get_parameters: * Place of the parameters of a GET: in a JSON `body`, as documented and by default, or in the
+            `query`, for middleboxes that drop such bodies.
+        addresses: * The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use. As a
+            variable: `publish=quote/request,submit=quote/bid`.
+        currency_field: * The field for an offer's currency (service document, 4.10), by default `currencyIndex`.
+        carrier_field: * The field for a route's carrier (service document, 4.5), by default `carrier`.
         index_type: The JSON type of `index` in look-ups (service document, 4): `integer`, as in its table, or `string`,
             as in its samples.
         missing_list_is_empty: `True` if every 404 to a listing means that it is empty. By default the body must confirm
@@ -115,9 +112,8 @@ class FreightExchange:
         strict: `True` if one unreadable record fails its whole listing.
         proxy: The URL of a proxy.
         verify: `True`, or an `ssl.SSLContext` with other certificates.
-        trust_env: `True` to read the proxy and certificates from `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`,
-            `SSL_CERT_FILE` and `SSL_CERT_DIR`, unless arguments set them; default `FREIGHT_EXCHANGE_TRUST_ENV`, or
-            `False`.
+        trust_env: * `True` to read the proxy and certificates from `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`,
+            `SSL_CERT_FILE` and `SSL_CERT_DIR`, unless arguments set them; by default `False`.
         http_client: An `httpx.AsyncClient` or `httpx2.AsyncClient` to send with; it stays open. Its transport, mounts,
             proxies, certificates, pool limits and event hooks are used; its `headers`, `cookies`, `params`, `auth`,
             `timeout`, `base_url` and redirects are not: `middleware` can add headers.

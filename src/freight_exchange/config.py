@@ -145,10 +145,8 @@ def _root(secret: Secret) -> tuple[str, str]:
         return "", "give base_url, or set FREIGHT_EXCHANGE_URL: the API root, such as https://host/api"
     if parts is None or not url.strip().isprintable():
         return "", "base_url must be an http or https URL with a host, such as https://host/api"
-    if parts.username is not None or parts.password is not None:
-        return "", "base_url must not contain a user name or password: give email and password"
-    if "?" in url or "#" in url:
-        return "", "base_url must not contain a query or a fragment: only the API root"
+    if parts.username is not None or parts.password is not None or "?" in url or "#" in url:
+        return "", "base_url must be the API root alone, without user name or password, and without query or fragment"
     if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
         return "", "base_url must use https: http would send the password and token in clear"
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", ""

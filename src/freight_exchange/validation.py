@@ -236,13 +236,10 @@ def _datetime(value: object, field: str) -> datetime:
 
 
 def _describe(value: object) -> str:
-    if isinstance(value, Decimal):
-        description = str(value)
-    elif isinstance(value, int) and abs(value) >= 10**30:
+    if isinstance(value, int) and abs(value) >= 10**30:
         # Python cannot write integers of thousands of digits.
-        description = "a huge integer"
-    elif value is None or isinstance(value, (int, float, str)):
-        description = repr(value)
-    else:
-        description = f"a {type(value).__name__}"
+        return "a huge integer"
+    if not isinstance(value, (Decimal, int, float, str, type(None))):
+        return f"a {type(value).__name__}"
+    description = str(value) if isinstance(value, Decimal) else repr(value)
     return description if len(description) <= 60 else f"{description[:57]}..."
