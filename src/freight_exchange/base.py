@@ -90,9 +90,6 @@ class ReplyHeaders(FrozenMapping[str]):
     def __getitem__(self, name: str) -> str:
         return super().__getitem__(name.lower())
 
-    def __repr__(self) -> str:
-        return f"ReplyHeaders({self._items!r})"
-
     @property
     def request_id(self) -> str | None:
         """Id of the request by the service or a gateway, or `None`."""

@@ -256,12 +256,9 @@ def pydantic_schema(cls: Any) -> Any:
 
     origin: type[Serializable] = get_origin(cls) or cls
 
-    def validate(value: Any) -> Serializable:
-        if isinstance(value, origin):
-            return value
-        # Its `ValidationError` is a `ValueError`, which pydantic reports as an error of the input.
-        found: Serializable = from_dict(value, cls)
-        return found
+    def validate(value: Any) -> Any:
+        # A `ValidationError` is a `ValueError`, which pydantic reports as an error of the input.
+        return value if isinstance(value, origin) else from_dict(value, cls)
 
     return core_schema.no_info_plain_validator_function(
         validate, serialization=core_schema.plain_serializer_function_ser_schema(to_dict)
