@@ -253,8 +253,6 @@ class FreightExchange:
         view._make_resources()
         return view
 
-    _limited = _view
-
     def _instrumented(self, part: Instrumentation) -> FreightExchange:
         observers = self._options.hooks
         return self._view(hooks=Hooks(observers.hooks, (*observers.parts, part)))
@@ -266,8 +264,6 @@ class FreightExchange:
 
     async def login(self) -> User:
         """Log in if there is no token, and return the user (service document, 4.1).
-
-        Optional: the first call logs in by itself.
 
         Raises:
             LoginRejectedError: The service rejected the email or password.
@@ -424,7 +420,7 @@ class FreightExchange:
         settle: timedelta = DEFAULT_SETTLE,
         baseline: Sequence[object] | None = None,
     ) -> Reconciliation[RecordT_co]:
-        """Find out whether a write happened; `OutcomeUnknownError.reconcile()` calls this.
+        """Find out whether a write happened, as `OutcomeUnknownError.reconcile()` does.
 
         It reads the listings that would show the write (service document, 4.4 to 4.7 and 4.9), and sends no write.
 
@@ -434,14 +430,10 @@ class FreightExchange:
             baseline: Records of the same listing, read with `sweep=True` before the write was sent, if the caller has
                 them.
 
-        Returns:
-            `Applied(record)`, `NotApplied()`, `Conflict(record)` or `StillUnknown(candidates)`.
-
         Raises:
             ValidationError: An argument is invalid.
             LoginRejectedError: The service rejected the email or password.
         """
-
         if not isinstance(write, Write):
             raise ValidationError(
                 f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"

@@ -82,11 +82,8 @@ def _flag(value: object, name: str) -> bool:
 
 
 def _callables(value: Sequence[T], name: str) -> tuple[T, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ConfigurationError(f"{name} must be a sequence of callables, not {type(value).__name__}")
-    for item in value:
-        if not callable(item):
-            raise ConfigurationError(f"{name} must hold callables only, and holds {type(item).__name__}")
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(map(callable, value)):
+        raise ConfigurationError(f"{name} must be a sequence of callables")
     return tuple(value)
 
 

@@ -2,7 +2,7 @@
 
 A hook is sync or async, and receives all records; it selects by `match` or `isinstance`. A hook never changes the
 outcome of a call: its errors are logged, and an async hook that takes longer than five seconds is cancelled. No record
-contains a secret.
+contains a secret. Durations are seconds.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ class Attempt(Serializable):
     Attributes:
         path: Relative to the API root.
         number: Number of the attempt within its call, from 1; 0 if it could not be sent.
-        status: The reply's status.
-        elapsed: Seconds from the start of the attempt to its end.
         error: The reason why there is no reply.
         abandoned: Whether the caller had left before the end, by a cancellation or its deadline.
         may_have_taken_effect: Whether a write may have been carried out; always false for reads.
@@ -76,7 +74,6 @@ class Login(Serializable):
     Attributes:
         generation: The number of the new token, from 1; 0 if there is none.
         reason: `first`, `clock` (the token was about to expire) or `refused` (the service refused it).
-        elapsed: Seconds.
         error: The reason why there is no token.
     """
 
@@ -113,7 +110,6 @@ class Scan(ScanInfo):
         window: Seconds that it looked back.
         events: Number of new events.
         complete: Whether it has seen all updates since the last complete scan.
-        elapsed: Seconds.
         error: The reason why it ended early.
     """
 
@@ -133,7 +129,6 @@ class ScanProgress(ScanInfo):
         tier, window: As in `Scan`.
         first: Whether the scan belongs to the feed's first one, which takes minutes in a large market.
         requests: Number of different requests on its pages so far.
-        elapsed: Seconds since the scan began.
     """
 
     first: bool

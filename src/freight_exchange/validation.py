@@ -57,7 +57,7 @@ def named(_: type, fields: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[A
 
 
 def _wrong(field: str, wanted: str, value: object) -> ValidationError:
-    return ValidationError(f"{field} must be {wanted}, not {_describe(value)}", field=field.partition("[")[0])
+    return ValidationError(f"{field} must be {wanted}, not {describe(value)}", field=field.partition("[")[0])
 
 
 # Numbers
@@ -84,17 +84,17 @@ def number(value: object, field: str) -> Decimal:
     try:
         return BOUNDED.create_decimal(exact)
     except ArithmeticError:
-        raise ValidationError(f"{field} is out of range: {_describe(value)}", field=field.partition("[")[0]) from None
+        raise ValidationError(f"{field} is out of range: {describe(value)}", field=field.partition("[")[0]) from None
 
 
 def rates(value: object, field: str = "rates") -> Mapping[str, Decimal]:
     """Return itemised fees by name. A fee may be zero, or negative for a discount."""
     if not isinstance(value, Mapping):
-        raise ValidationError(f"{field} must map fee names to amounts, not {_describe(value)}", field=field)
+        raise ValidationError(f"{field} must map fee names to amounts, not {describe(value)}", field=field)
     fees: dict[str, Decimal] = {}
     for name, fee in value.items():
         if not isinstance(name, str) or not name.strip():
-            raise ValidationError(f"{field} needs a name for each fee, not {_describe(name)}", field=field)
+            raise ValidationError(f"{field} needs a name for each fee, not {describe(name)}", field=field)
         fees[text(name, field)] = number(fee, f"{field}[{name!r}]")
     return FrozenMapping(fees)
 
@@ -235,7 +235,7 @@ def _datetime(value: object, field: str) -> datetime:
     return datetime.combine(date(value.year, value.month, value.day), time)
 
 
-def _describe(value: object) -> str:
+def describe(value: object) -> str:
     if isinstance(value, int) and abs(value) >= 10**30:
         # Python cannot write integers of thousands of digits.
         return "a huge integer"
