@@ -38,11 +38,6 @@ class FrozenMapping(Mapping[str, Value]):
     def __len__(self) -> int:
         return len(self._items)
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, FrozenMapping):
-            return self._items == other._items
-        return self._items == dict(other) if isinstance(other, Mapping) else NotImplemented
-
     def __hash__(self) -> int:
         # Without the values, as these need not be hashable.
         return hash(frozenset(self._items))
@@ -94,9 +89,6 @@ class ReplyHeaders(FrozenMapping[str]):
 
     def __getitem__(self, name: str) -> str:
         return super().__getitem__(name.lower())
-
-    def __repr__(self) -> str:
-        return f"ReplyHeaders({self._items!r})"
 
     @property
     def request_id(self) -> str | None:

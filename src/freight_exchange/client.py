@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import attrs
 
 import freight_exchange
-from freight_exchange import feed, models, validation, wire
+from freight_exchange import feed, validation, wire
 from freight_exchange import store as stores
 from freight_exchange.config import Config, CredentialsProvider, observers
 from freight_exchange.config import credentials as credentials_of
@@ -22,8 +22,8 @@ from freight_exchange.endpoints.resources import Bids, Carriers, Currencies, Cur
 from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError, ValidationError
 from freight_exchange.filters import OfferFilter, RequestFilter
-from freight_exchange.instruments import Instrumentation
-from freight_exchange.models import Bid, RawWrite, Reconciliation, Route, SubmitOffer, User, Write
+from freight_exchange.instruments import Hooks, Instrumentation
+from freight_exchange.models import RawWrite, Reconciliation, RecordT_co, User, Write, WriteOf
 from freight_exchange.options import (
     DEFAULT_ALLOWANCE,
     DEFAULT_DEADLINE,
@@ -38,7 +38,7 @@ from freight_exchange.options import (
     Start,
     Timeouts,
 )
-from freight_exchange.platform.clock import Clock, SystemClock
+from freight_exchange.platform.clock import Clock
 from freight_exchange.transport.call import Middleware, RequestKind
 from freight_exchange.transport.network import HttpClient
 from freight_exchange.transport.redact import Secret
@@ -51,11 +51,6 @@ if TYPE_CHECKING:
 else:
     # For `get_type_hints`: the records of hooks are loaded on use.
     Hook = Any
-
-
-class _Reading(TypedDict, total=False):
-    settle: timedelta
-    baseline: Sequence[object] | None
 
 
 class _Shared:
@@ -84,15 +79,15 @@ class FreightExchange:
             async for request in exchange.requests.search():
                 print(request.ref_id, request.origin, "->", request.destination, request.volume)
 
-    Durations are seconds or a `timedelta`.
+    Durations are seconds or a `timedelta`. If `base_url` is missing, `FREIGHT_EXCHANGE_URL` counts, and for the others
+    marked with *, the variable of their name, such as `FREIGHT_EXCHANGE_EMAIL`.
 
     Args:
-        base_url: The API root, which ends in `api`; default `FREIGHT_EXCHANGE_URL`.
-        email: The account; default `FREIGHT_EXCHANGE_EMAIL`.
-        password: Its password; default `FREIGHT_EXCHANGE_PASSWORD`.
+        base_url: The API root, which ends in `api`.
+        email: * The account.
+        password: * Its password.
         credentials: An async callable that returns `(email, password)`, instead of these two arguments. The call that
-            needs them raises its errors. A `TransportError` is transient for a feed and a bot; any other error ends
-            them.
+            needs them raises its errors. A feed and a bot end with any of them but a `TransportError`.
         token_store: A `TokenFile` or its path, in which the processes of one user share a login, also after a restart.
         timeouts: Time limits of the network in each attempt.
         deadline: Time limit of a call with all its attempts, waits and a login.
@@ -101,18 +96,15 @@ class FreightExchange:
             not counted; those of `http_client` are.
         max_writes: Writes in flight, 1 to 100; further writes queue. A write that has less than a quarter of its
             deadline left is not sent, and raises `DeadlineExceededError`.
-        keepalive: Time that the SDK's own idle connections for reads are kept. A feed with a longer `interval` connects
-            anew for each poll.
+        keepalive: Time that the SDK's own idle connections for reads are kept. It should exceed a feed's `interval`.
         page_size: Largest number of rows in a page of a listing. More than the documented 10 or 20 rows are requested
             only after a full page. A feed chooses its own page size.
-        get_parameters: Place of the parameters of a GET: in a JSON `body`, as documented, or in the `query`, for
-            middleboxes that drop such bodies; default `FREIGHT_EXCHANGE_GET_PARAMETERS`, or `body`.
-        addresses: The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use;
-            default `FREIGHT_EXCHANGE_ADDRESSES`, such as `publish=quote/request,submit=quote/bid`.
-        currency_field: The field for an offer's currency (service document, 4.10); default
-            `FREIGHT_EXCHANGE_CURRENCY_FIELD`, or `currencyIndex`.
-        carrier_field: The field for a route's carrier (service document, 4.5); default
-            `FREIGHT_EXCHANGE_CARRIER_FIELD`, or `carrier`.
+        get_parameters: * Place of the parameters of a GET: in a JSON `body`, as documented and by default, or in the
+            `query`, for middleboxes that drop such bodies.
+        addresses: * The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use. As a
+            variable: `publish=quote/request,submit=quote/bid`.
+        currency_field: * The field for an offer's currency (service document, 4.10), by default `currencyIndex`.
+        carrier_field: * The field for a route's carrier (service document, 4.5), by default `carrier`.
         index_type: The JSON type of `index` in look-ups (service document, 4): `integer`, as in its table, or `string`,
             as in its samples.
         missing_list_is_empty: `True` if every 404 to a listing means that it is empty. By default the body must confirm
@@ -120,9 +112,8 @@ class FreightExchange:
         strict: `True` if one unreadable record fails its whole listing.
         proxy: The URL of a proxy.
         verify: `True`, or an `ssl.SSLContext` with other certificates.
-        trust_env: `True` to read the proxy and certificates from `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`,
-            `SSL_CERT_FILE` and `SSL_CERT_DIR`, unless arguments set them; default `FREIGHT_EXCHANGE_TRUST_ENV`, or
-            `False`.
+        trust_env: * `True` to read the proxy and certificates from `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`,
+            `SSL_CERT_FILE` and `SSL_CERT_DIR`, unless arguments set them; by default `False`.
         http_client: An `httpx.AsyncClient` or `httpx2.AsyncClient` to send with; it stays open. Its transport, mounts,
             proxies, certificates, pool limits and event hooks are used; its `headers`, `cookies`, `params`, `auth`,
             `timeout`, `base_url` and redirects are not: `middleware` can add headers.
@@ -136,6 +127,19 @@ class FreightExchange:
 
     # Needed by `repr`: a traceback with locals may show a client whose construction failed.
     _base_url = "without base_url"
+
+    requests: Requests
+    """Rate requests."""
+    offers: Offers
+    """Offers on the shipper's own requests."""
+    bids: Bids
+    """The forwarder's own offers."""
+    routes: Routes
+    """Routes."""
+    carriers: Carriers
+    """Carriers."""
+    currencies: Currencies
+    """Currencies."""
 
     def __init__(
         self,
@@ -189,6 +193,16 @@ class FreightExchange:
             warnings.warn(f"base_url usually ends in /api, and {self._base_url} does not", UserWarning, stacklevel=2)
         self._shared = _Shared(self._options)
         self._is_view = False
+        self._make_resources()
+
+    def _make_resources(self) -> None:
+        self._service = Service(self._shared.connection, self._options, self)
+        self.requests = Requests(self._service)
+        self.offers = Offers(self._service)
+        self.currencies = Currencies(self._service, self._shared.codes)
+        self.bids = Bids(self._service, self.currencies)
+        self.routes = Routes(self._service)
+        self.carriers = Carriers(self._service)
 
     def __repr__(self) -> str:
         return f"<FreightExchange {self._base_url}>"
@@ -236,12 +250,12 @@ class FreightExchange:
         view = object.__new__(type(self))
         view._options = attrs.evolve(self._options, **options)
         view._shared, view._base_url, view._is_view = self._shared, self._base_url, True
+        view._make_resources()
         return view
 
-    _limited = _view
-
     def _instrumented(self, part: Instrumentation) -> FreightExchange:
-        return self._view(hooks=self._options.hooks.and_also(part))
+        observers = self._options.hooks
+        return self._view(hooks=Hooks(observers.hooks, (*observers.parts, part)))
 
     @property
     def user(self) -> User | None:
@@ -250,8 +264,6 @@ class FreightExchange:
 
     async def login(self) -> User:
         """Log in if there is no token, and return the user (service document, 4.1).
-
-        Optional: the first call logs in by itself.
 
         Raises:
             LoginRejectedError: The service rejected the email or password.
@@ -267,40 +279,6 @@ class FreightExchange:
     def reset_login(self) -> None:
         """Allow a login with credentials that the service rejected before."""
         self._shared.connection.reset_login()
-
-    @cached_property
-    def requests(self) -> Requests:
-        """Rate requests."""
-        return Requests(self._service)
-
-    @cached_property
-    def offers(self) -> Offers:
-        """Offers on the shipper's own requests."""
-        return Offers(self._service)
-
-    @cached_property
-    def bids(self) -> Bids:
-        """The forwarder's own offers."""
-        return Bids(self._service, self.currencies)
-
-    @cached_property
-    def routes(self) -> Routes:
-        """Routes."""
-        return Routes(self._service)
-
-    @cached_property
-    def carriers(self) -> Carriers:
-        """Carriers."""
-        return Carriers(self._service)
-
-    @cached_property
-    def currencies(self) -> Currencies:
-        """Currencies."""
-        return Currencies(self._service, self._shared.codes)
-
-    @cached_property
-    def _service(self) -> Service:
-        return Service(self._shared.connection, self._options, self)
 
     def watch(
         self,
@@ -389,7 +367,7 @@ class FreightExchange:
             base_url=self._base_url,
             account=self._account,
             account_timeout=options.deadline,
-            clock=SystemClock() if self._shared.clock is None else self._shared.clock,
+            clock=Clock() if self._shared.clock is None else self._shared.clock,
             hooks=options.hooks,
         )
         once = self._view(retries=attrs.evolve(options.retries, attempts=1), strict=False)
@@ -435,24 +413,14 @@ class FreightExchange:
             write=None if is_read else RawWrite(verb, relative),
         )
 
-    @overload
-    async def reconcile(self, write: SubmitOffer, **reading: Unpack[_Reading]) -> Reconciliation[Bid]: ...
-    @overload
     async def reconcile(
-        self, write: models.Publish, **reading: Unpack[_Reading]
-    ) -> Reconciliation[models.RateRequest | models.Listing]: ...
-    @overload
-    async def reconcile(self, write: models.Respond, **reading: Unpack[_Reading]) -> Reconciliation[models.Listing]: ...
-    @overload
-    async def reconcile(
-        self, write: models.CreateRoute | models.UpdateRoute, **reading: Unpack[_Reading]
-    ) -> Reconciliation[Route]: ...
-    @overload
-    async def reconcile(self, write: Write, **reading: Unpack[_Reading]) -> Reconciliation: ...
-    async def reconcile(
-        self, write: Write, *, settle: timedelta = DEFAULT_SETTLE, baseline: Sequence[object] | None = None
-    ) -> Reconciliation:
-        """Find out whether a write happened; `OutcomeUnknownError.reconcile()` calls this.
+        self,
+        write: WriteOf[RecordT_co],
+        *,
+        settle: timedelta = DEFAULT_SETTLE,
+        baseline: Sequence[object] | None = None,
+    ) -> Reconciliation[RecordT_co]:
+        """Find out whether a write happened, as `OutcomeUnknownError.reconcile()` does.
 
         It reads the listings that would show the write (service document, 4.4 to 4.7 and 4.9), and sends no write.
 
@@ -462,21 +430,20 @@ class FreightExchange:
             baseline: Records of the same listing, read with `sweep=True` before the write was sent, if the caller has
                 them.
 
-        Returns:
-            `Applied(record)`, `NotApplied()`, `Conflict(record)` or `StillUnknown(candidates)`.
-
         Raises:
             ValidationError: An argument is invalid.
             LoginRejectedError: The service rejected the email or password.
         """
-
         if not isinstance(write, Write):
             raise ValidationError(
                 f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
             )
-        return await self._reconcile(write, self._shared.readings, settle=settle, baseline=baseline)
+        found: Reconciliation[RecordT_co] = await self._reconcile(
+            write, self._shared.readings, settle=settle, baseline=baseline
+        )
+        return found
 
-    async def _reconcile(self, write: Write, readings: Readings, **how: Any) -> Reconciliation:
+    async def _reconcile(self, write: Write, readings: Readings, **how: Any) -> Any:
         from freight_exchange.endpoints.reconcile import reconcile
 
         patient = self._view(deadline=max(self._options.deadline, DEFAULT_DEADLINE), strict=False)

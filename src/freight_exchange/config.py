@@ -82,11 +82,8 @@ def _flag(value: object, name: str) -> bool:
 
 
 def _callables(value: Sequence[T], name: str) -> tuple[T, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ConfigurationError(f"{name} must be a sequence of callables, not {type(value).__name__}")
-    for item in value:
-        if not callable(item):
-            raise ConfigurationError(f"{name} must hold callables only, and holds {type(item).__name__}")
+    if isinstance(value, str) or not isinstance(value, Sequence) or not all(map(callable, value)):
+        raise ConfigurationError(f"{name} must be a sequence of callables")
     return tuple(value)
 
 
@@ -145,10 +142,8 @@ def _root(secret: Secret) -> tuple[str, str]:
         return "", "give base_url, or set FREIGHT_EXCHANGE_URL: the API root, such as https://host/api"
     if parts is None or not url.strip().isprintable():
         return "", "base_url must be an http or https URL with a host, such as https://host/api"
-    if parts.username is not None or parts.password is not None:
-        return "", "base_url must not contain a user name or password: give email and password"
-    if "?" in url or "#" in url:
-        return "", "base_url must not contain a query or a fragment: only the API root"
+    if parts.username is not None or parts.password is not None or "?" in url or "#" in url:
+        return "", "base_url must be the API root alone, without user name or password, and without query or fragment"
     if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
         return "", "base_url must use https: http would send the password and token in clear"
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", ""

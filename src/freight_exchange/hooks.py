@@ -2,7 +2,7 @@
 
 A hook is sync or async, and receives all records; it selects by `match` or `isinstance`. A hook never changes the
 outcome of a call: its errors are logged, and an async hook that takes longer than five seconds is cancelled. No record
-contains a secret.
+contains a secret. Durations are seconds.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ class Attempt(Serializable):
     Attributes:
         path: Relative to the API root.
         number: Number of the attempt within its call, from 1; 0 if it could not be sent.
-        status: The reply's status.
-        elapsed: Seconds from the start of the attempt to its end.
         error: The reason why there is no reply.
         abandoned: Whether the caller had left before the end, by a cancellation or its deadline.
         may_have_taken_effect: Whether a write may have been carried out; always false for reads.
@@ -76,7 +74,6 @@ class Login(Serializable):
     Attributes:
         generation: The number of the new token, from 1; 0 if there is none.
         reason: `first`, `clock` (the token was about to expire) or `refused` (the service refused it).
-        elapsed: Seconds.
         error: The reason why there is no token.
     """
 
@@ -96,7 +93,16 @@ class BrokenRecord(Serializable):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Scan(Serializable):
+class ScanInfo(Serializable):
+    """Scan that is about to begin, or to continue."""
+
+    feed: str
+    tier: str
+    window: int
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Scan(ScanInfo):
     """End of a feed's scan.
 
     Attributes:
@@ -104,13 +110,9 @@ class Scan(Serializable):
         window: Seconds that it looked back.
         events: Number of new events.
         complete: Whether it has seen all updates since the last complete scan.
-        elapsed: Seconds.
         error: The reason why it ended early.
     """
 
-    feed: str
-    tier: str
-    window: int
     pages: int
     rows: int
     events: int
@@ -120,20 +122,16 @@ class Scan(Serializable):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class ScanProgress(Serializable):
+class ScanProgress(ScanInfo):
     """Progress of a feed's scan, after a page that is not the last; its events are delivered meanwhile.
 
     Attributes:
         tier, window: As in `Scan`.
         first: Whether the scan belongs to the feed's first one, which takes minutes in a large market.
         requests: Number of different requests on its pages so far.
-        elapsed: Seconds since the scan began.
     """
 
-    feed: str
-    tier: str
     first: bool
-    window: int
     pages: int
     requests: int
     elapsed: float
@@ -165,29 +163,6 @@ Event = Attempt | Retry | Login | BrokenRecord | Scan | ScanProgress | Degraded 
 Hook = Callable[[Event], Awaitable[None] | None]
 
 
-# Work that an instrumentation surrounds
-
-
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class CallInfo:
-    """Call that is about to begin; its `Attempt` and `Retry` records have the same `call_id`."""
-
-    base_url: str
-    method: str
-    path: str
-    call_id: str
-    write: Write | None
-
-
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class ScanInfo:
-    """Scan that is about to begin, or to continue; the fields are those of `Scan`."""
-
-    feed: str
-    tier: str
-    window: int
-
-
 @attrs.define(kw_only=True, eq=False)
 class HandlerRun:
     """Attempt of a bot's handler. `ending`, as in the metric of deliveries, and `error` are set at its end."""
@@ -200,6 +175,3 @@ class HandlerRun:
     attempt: int
     ending: str | None = None
     error: Exception | None = None
-
-
-Work = CallInfo | ScanInfo | HandlerRun

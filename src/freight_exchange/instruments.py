@@ -6,12 +6,15 @@ import inspect
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
 
 if TYPE_CHECKING:
-    from freight_exchange.hooks import Event, Hook, Work
+    from freight_exchange.hooks import Event, HandlerRun, Hook, ScanInfo
+    from freight_exchange.transport.call import Call
+
+    Work: TypeAlias = Call | ScanInfo | HandlerRun
 
 HOOK_TIMEOUT: Final = 5.0
 """Time limit of an async hook for one record, in seconds."""
@@ -37,19 +40,15 @@ class Hooks:
     """The hooks of a client, called one after another, and its instrumentations, the first outermost."""
 
     def __init__(self, hooks: Sequence[Hook] = (), parts: Sequence[Instrumentation] = ()) -> None:
-        self._hooks = hooks
+        self.hooks = hooks
         self.parts = parts
         self._failed: set[tuple[int, str]] = set()
 
     def __bool__(self) -> bool:
-        return bool(self._hooks)
-
-    def and_also(self, part: Instrumentation) -> Hooks:
-        """Return these with an instrumentation that needs no records."""
-        return Hooks(self._hooks, (*self.parts, part))
+        return bool(self.hooks)
 
     async def emit(self, event: Event) -> None:
-        for hook in self._hooks:
+        for hook in self.hooks:
             try:
                 result = hook(event)
                 if inspect.isawaitable(result):

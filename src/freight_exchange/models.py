@@ -404,15 +404,21 @@ Reconciliation: TypeAlias = Applied[RecordT_co] | NotApplied | Conflict[RecordT_
 # Writes, as an `OutcomeUnknownError` has them
 
 
+class WriteOf(Serializable, Generic[RecordT_co]):
+    """Base of writes, with the type of the record that shows the effect."""
+
+    __slots__ = ()
+
+
 @attrs.frozen(eq=False, repr=False)
-class Publish(Serializable):
+class Publish(WriteOf[RateRequest | Listing]):
     """Publication of a rate request (service document, 4.3)."""
 
     draft: RateRequestDraft
 
 
 @attrs.frozen(eq=False, repr=False)
-class SubmitOffer(Serializable):
+class SubmitOffer(WriteOf[Bid]):
     """Submission of an offer (service document, 4.10). `request` and `currency` are indexes, `amount` is the total."""
 
     request: int
@@ -423,7 +429,7 @@ class SubmitOffer(Serializable):
 
 
 @attrs.frozen(eq=False, repr=False)
-class Respond(Serializable):
+class Respond(WriteOf[Listing]):
     """Approval or decline of an offer by its identifier (service document, 4.8).
 
     `request` is the index of its request, if the client has read the offer: after an offer is selected, the service may
@@ -436,14 +442,14 @@ class Respond(Serializable):
 
 
 @attrs.frozen(eq=False, repr=False)
-class CreateRoute(Serializable):
+class CreateRoute(WriteOf[Route]):
     """Creation of a route (service document, 4.5)."""
 
     draft: RouteDraft
 
 
 @attrs.frozen(eq=False, repr=False)
-class UpdateRoute(Serializable):
+class UpdateRoute(WriteOf[Route]):
     """Replacement of the route that has this index (service document, 4.5).
 
     `before` is the route as it was read before, if known. Without it, an update that did not happen cannot be told from
@@ -455,7 +461,7 @@ class UpdateRoute(Serializable):
 
 
 @attrs.frozen(eq=False, repr=False)
-class RawWrite(Serializable):
+class RawWrite(WriteOf[WrittenRecord]):
     """A write of `exchange.request(...)`, whose meaning is unknown."""
 
     method: str

@@ -11,6 +11,7 @@ import attrs
 
 from freight_exchange.base import Serializable
 from freight_exchange.errors import ConfigurationError
+from freight_exchange.validation import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,10 +62,9 @@ def seconds(value: Seconds, name: str) -> float:
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise ConfigurationError(f"{name} must be seconds or a timedelta, not {type(value).__name__}")
-    # Compared and not converted, as an integer can be too large for a float, or to be written.
+    # Compared and not converted, as an integer can be too large for a float.
     if not 0 < number <= sys.float_info.max:
-        written = number if abs(number) < 10**20 or isinstance(number, float) else "an endless integer"
-        raise ConfigurationError(f"{name} must be more than 0 seconds and finite, not {written}")
+        raise ConfigurationError(f"{name} must be more than 0 seconds and finite, not {describe(number)}")
     return float(number)
 
 

@@ -104,7 +104,7 @@ async def compare(
     Raises:
         ValidationError: A currency of an offer has no rate, two rates, or is unknown, or a rate is not above zero.
     """
-    target = _code(to, "to")
+    target = validation.currency_code(to, "to")
     offers = listing.offers if isinstance(listing, Listing) else tuple(listing)
     # An offer of zero or less is a mistake, and must not be approved as the cheapest.
     priced = [(offer, offer.amount) for offer in offers if offer.amount is not None and offer.amount > 0]
@@ -147,7 +147,7 @@ async def compare(
 
 async def _rate(rates: Rates | None, code: str, target: str) -> Decimal:
     if isinstance(rates, Mapping | None):
-        given = {name: rate for name, rate in (rates or {}).items() if _code(name, "rates") == code}
+        given = {name: rate for name, rate in (rates or {}).items() if validation.currency_code(name, "rates") == code}
         found = {validation.amount(rate, f"rates[{name!r}]") for name, rate in given.items()}
         if not found:
             raise ValidationError(f"an offer is in {code}: give the exchange rate of {code} to {target}", field="rates")
@@ -158,12 +158,6 @@ async def _rate(rates: Rates | None, code: str, target: str) -> Decimal:
     if not inspect.isawaitable(answer):
         raise ValidationError("rates must be a mapping or an async function", field="rates")
     return validation.amount(await answer, f"the rate of {code}")
-
-
-def _code(value: str, field: str) -> str:
-    if (code := validation.three_letters(value)) is None:
-        raise ValidationError(f"{field} must be a currency code of three letters, not {value!r}", field=field)
-    return code
 
 
 def _clauses(terms: str | None) -> dict[str, str]:

@@ -245,6 +245,7 @@ _SCALARS: Final[dict[object, dict[str, Any]]] = {
     int: {"type": "integer"},
     str: {"type": "string"},
     timedelta: {"type": "number", "description": "seconds"},
+    UnknownWord: {"type": "string"},
     type(None): {"type": "null"},
 }
 
@@ -255,12 +256,9 @@ def pydantic_schema(cls: Any) -> Any:
 
     origin: type[Serializable] = get_origin(cls) or cls
 
-    def validate(value: Any) -> Serializable:
-        if isinstance(value, origin):
-            return value
-        # Its `ValidationError` is a `ValueError`, which pydantic reports as an error of the input.
-        found: Serializable = from_dict(value, cls)
-        return found
+    def validate(value: Any) -> Any:
+        # A `ValidationError` is a `ValueError`, which pydantic reports as an error of the input.
+        return value if isinstance(value, origin) else from_dict(value, cls)
 
     return core_schema.no_info_plain_validator_function(
         validate, serialization=core_schema.plain_serializer_function_ser_schema(to_dict)
@@ -285,10 +283,6 @@ def _schema_of(kind: Any) -> dict[str, Any]:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind in _SCALARS:
         return dict(_SCALARS[kind])
-    if _is_word(kind):
-        words = [member.value for part in arguments if issubclass(part, Enum) for member in part]
-        missing = [{"type": "null"}] if type(None) in arguments else []
-        return {"anyOf": [{"type": "string", "examples": words}, *missing]}
     if origin in _UNIONS:
         return {"anyOf": [_schema_of(argument) for argument in arguments]}
     if origin is Literal:

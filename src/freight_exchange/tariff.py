@@ -7,11 +7,11 @@ with its reason.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from decimal import ROUND_HALF_UP, ROUND_UP, Decimal
 from enum import StrEnum
-from functools import partial, reduce
+from functools import reduce
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -290,22 +290,17 @@ def _contradictions(rules: Sequence[Rule]) -> list[str]:
 def _rule(row: CsvRow) -> Rule:
     fields: dict[str, Any] = dict(row.values)
     rule = Rule(line=row.line, surcharge=fields.pop("kind"), start=fields.pop("from") or Decimal(0), **fields)
-    for column, problem in _unfit(rule):
-        raise ValidationError(problem, field=column)
-    return rule
-
-
-def _unfit(rule: Rule) -> Iterator[tuple[str, str]]:
     if rule.unit is Unit.CHARGEABLE_KG and rule.type not in (RequestType.AIR_FREIGHT, RequestType.TRUCKING):
-        yield "unit", f"{rule.type} has no chargeable kg; use revenue ton, kg or m3"
+        raise ValidationError(f"{rule.type} has no chargeable kg; use revenue ton, kg or m3", field="unit")
     if rule.rate is not None and rule.rate <= 0 and not rule.surcharge:
-        yield "rate", f"must be above zero for freight, not {rule.rate}"
+        raise ValidationError(f"must be above zero for freight, not {rule.rate}", field="rate")
     if rule.unit is Unit.PERCENT and not rule.surcharge:
-        yield "unit", "only a surcharge can be a percentage, of the freight"
+        raise ValidationError("only a surcharge can be a percentage, of the freight", field="unit")
     if rule.unit in (Unit.PERCENT, Unit.SHIPMENT) and rule.start:
-        yield "from", f"a rate per {rule.unit} has no breaks"
+        raise ValidationError(f"a rate per {rule.unit} has no breaks", field="from")
     if rule.valid_from is not None and rule.valid_until is not None and rule.valid_until < rule.valid_from:
-        yield "valid_until", f"{rule.valid_until} is before valid_from, {rule.valid_from}"
+        raise ValidationError(f"{rule.valid_until} is before valid_from, {rule.valid_from}", field="valid_until")
+    return rule
 
 
 def _places(cell: str, column: str) -> frozenset[str]:
@@ -318,13 +313,7 @@ def _places(cell: str, column: str) -> frozenset[str]:
 
 
 def _number(cell: str, column: str) -> Decimal:
-    return parser(partial(validation.number, field=column), "a number such as 1250.50")(point(cell, column), column)
-
-
-def _currency(cell: str, column: str) -> str:
-    if (code := validation.three_letters(cell)) is None:
-        raise ValidationError(f"must be three letters such as USD, not {cell!r}", field=column)
-    return code
+    return validation.number(point(cell, column), column)
 
 
 def _rate(cell: str, column: str) -> Decimal | None:
@@ -342,7 +331,7 @@ _COLUMNS: Final[Mapping[str, Parser]] = {
     "type": validation.member_of(RequestType),
     "origin": _places,
     "destination": _places,
-    "currency": _currency,
+    "currency": validation.currency_code,
     "kind": parser(lambda cell: {"freight": False, "surcharge": True}[fold(cell)], "freight or surcharge"),
     "charge": validation.text,
     "unit": parser(lambda cell: Unit(fold(cell)), f"one of {', '.join(Unit)}"),

@@ -21,14 +21,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import selectors
 import threading
 import time
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from types import CoroutineType, ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from types import CoroutineType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 import attrs
@@ -39,13 +38,13 @@ from freight_exchange.bot.failpoints import FAILPOINTS
 from freight_exchange.bot.tasks import Background
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.platform.clock import Reading
+from freight_exchange.platform.clock import Clock, Reading
 from freight_exchange.store import Store
 from freight_sandbox import FAULTS, Account, AuditLog, Cargo, Cut, Exchange, Fault, Profile, WireFault, memory
 from freight_sandbox.wire import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from freight_exchange import Request, Response
 
@@ -129,6 +128,8 @@ class Sandbox:
     Attributes:
         exchange: The exchange itself, for actions that clients cannot do.
         machine: The machine that runs its clients, whose clocks can be set.
+        audit_log: Log of all calls, publications, offers and changes of state.
+        shipper, forwarder, rival: The accounts.
         url: Its API root.
     """
 
@@ -137,23 +138,10 @@ class Sandbox:
     def __init__(self, profile: Profile | None = None, *, seed: int = 0, began: float | None = None) -> None:
         self.exchange = Exchange(profile if profile is not None else Profile(), seed=seed)
         self.machine = Machine(time.time() if began is None else began)
-
-    @property
-    def audit_log(self) -> AuditLog:
-        """Log of all calls, publications, offers and changes of state."""
-        return self.exchange.audit_log
-
-    @property
-    def shipper(self) -> Account:
-        return self.exchange.shipper
-
-    @property
-    def forwarder(self) -> Account:
-        return self.exchange.forwarder
-
-    @property
-    def rival(self) -> Account:
-        return self.exchange.rival
+        self.audit_log: AuditLog = self.exchange.audit_log
+        self.shipper: Account = self.exchange.shipper
+        self.forwarder: Account = self.exchange.forwarder
+        self.rival: Account = self.exchange.rival
 
     def now(self) -> float:
         """Return the exchange's time in seconds since the epoch. It follows the event loop's clock."""
@@ -183,9 +171,10 @@ class Sandbox:
         """Make an HTTP client for `FreightExchange(http_client=...)`."""
         return httpx.AsyncClient(transport=self.transport(), trust_env=False)
 
-    def running(
+    @asynccontextmanager
+    async def running(
         self, bot: Bot, *, account: Account | None = None, crash_at: str | None = None, times: int = 1
-    ) -> Trial:
+    ) -> AsyncIterator[Trial]:
         """Run a bot against the exchange during the block, and shut it down gracefully at the end.
 
             async with sandbox.running(bot) as trial:
@@ -199,7 +188,16 @@ class Sandbox:
                 only its durable state survives.
             times: Number of the pass through that failpoint at which it crashes, from 1.
         """
-        return Trial(bot, self.client(account), crash_at=crash_at, times=times)
+        trial = Trial(bot, self.client(account), crash_at=crash_at, times=times)
+        bot._begin()
+        trial._run = Background(trial._serve)
+        try:
+            yield trial
+        finally:
+            bot.stop()
+            with anyio.CancelScope(shield=True):
+                await trial._run.wait()
+            trial._run.raise_error()
 
     def client(self, account: Account | None = None, **options: Any) -> FreightExchange:
         """Make a client of an account, default the forwarder.
@@ -221,23 +219,17 @@ async def _announce(request: Request, call_next: Callable[[Request], Awaitable[R
     return await call_next(request)
 
 
-class _Clock:
+class _Clock(Clock):
     """Clock of one client, on which virtual time counts also after a restart."""
 
     def __init__(self, machine: Machine) -> None:
+        super().__init__()
         self._machine = machine
-        self._run = secrets.token_hex(8)
 
     def read(self) -> Reading:
-        machine = self._machine
-        now = machine.now()
-        return Reading(
-            run=self._run,
-            loop=anyio.current_time(),
-            boot_id=f"sandbox {machine._boots}",
-            boot=now - machine._booted,
-            wall=now + machine._stepped,
-        )
+        machine, now = self._machine, self._machine.now()
+        boot_id, boot, wall = f"sandbox {machine._boots}", now - machine._booted, now + machine._stepped
+        return attrs.evolve(super().read(), boot_id=boot_id, boot=boot, wall=wall)
 
 
 def inline_store(path: str | os.PathLike[str]) -> Store:
@@ -268,19 +260,6 @@ class Trial:
         self._remaining = times
         self._run: Background
         self.has_crashed = False
-
-    async def __aenter__(self) -> Self:
-        self._bot._begin()
-        self._run = Background(self._serve)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._bot.stop()
-        with anyio.CancelScope(shield=True):
-            await self._run.wait()
-        self._run.raise_error()
 
     @property
     def status(self) -> BotStatus:

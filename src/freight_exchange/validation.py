@@ -10,7 +10,7 @@ import contextlib
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Clamped, Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded, Subnormal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -28,9 +28,19 @@ Number: TypeAlias = Decimal | int | float | str
 MAX_WINDOW: Final = timedelta(days=5)
 """The maximum of `secondsSinceUpdate` (service document, 8)."""
 
-_MAX_EXPONENT, _MAX_DIGITS = 30, 60
+MAX_EXPONENT: Final = 30
+MAX_DIGITS: Final = 60
 NUMERAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 """A number as text, as forms and the service write it."""
+
+# With traps this context refuses inexact numbers, as quickly as `Decimal` itself. So `1e999` never becomes a number
+# that needs a gigabyte to print.
+BOUNDED: Final = Context(
+    prec=MAX_DIGITS,
+    Emax=MAX_EXPONENT,
+    Emin=-MAX_EXPONENT,
+    traps=[Clamped, Inexact, InvalidOperation, Overflow, Rounded, Subnormal],
+)
 
 Choice = TypeVar("Choice", bound=Word)
 T = TypeVar("T")
@@ -47,7 +57,7 @@ def named(_: type, fields: list[attrs.Attribute[Any]]) -> list[attrs.Attribute[A
 
 
 def _wrong(field: str, wanted: str, value: object) -> ValidationError:
-    return ValidationError(f"{field} must be {wanted}, not {_describe(value)}", field=field.partition("[")[0])
+    return ValidationError(f"{field} must be {wanted}, not {describe(value)}", field=field.partition("[")[0])
 
 
 # Numbers
@@ -67,26 +77,24 @@ def number(value: object, field: str) -> Decimal:
         exact = Decimal(exact.strip()) if NUMERAL.fullmatch(exact.strip()) else None
     if not isinstance(exact, Decimal | int) or isinstance(exact, bool) or not Decimal(exact).is_finite():
         raise _wrong(field, "a number such as 1840.50", value)
-    found = Decimal(exact)
     if isinstance(value, float) and float(rounded := f"{value:.15g}") != value:
         # More digits than a float holds exactly: 0.1 + 0.2 would be sent as 0.30000000000000004.
         problem = f"{field} is the float {value!r}, which has a rounding error: round it, for example to {rounded}"
         raise ValidationError(f"{problem}, or give a Decimal", field=field.partition("[")[0])
-    _, digits, exponent = found.as_tuple()
-    is_extreme = bool(found) and abs(found.adjusted()) > _MAX_EXPONENT
-    if is_extreme or found.adjusted() > _MAX_EXPONENT or max(abs(int(exponent)), len(digits)) > _MAX_DIGITS:
-        raise ValidationError(f"{field} is out of range: {_describe(value)}", field=field.partition("[")[0])
-    return found
+    try:
+        return BOUNDED.create_decimal(exact)
+    except ArithmeticError:
+        raise ValidationError(f"{field} is out of range: {describe(value)}", field=field.partition("[")[0]) from None
 
 
 def rates(value: object, field: str = "rates") -> Mapping[str, Decimal]:
     """Return itemised fees by name. A fee may be zero, or negative for a discount."""
     if not isinstance(value, Mapping):
-        raise ValidationError(f"{field} must map fee names to amounts, not {_describe(value)}", field=field)
+        raise ValidationError(f"{field} must map fee names to amounts, not {describe(value)}", field=field)
     fees: dict[str, Decimal] = {}
     for name, fee in value.items():
         if not isinstance(name, str) or not name.strip():
-            raise ValidationError(f"{field} needs a name for each fee, not {_describe(name)}", field=field)
+            raise ValidationError(f"{field} needs a name for each fee, not {describe(name)}", field=field)
         fees[text(name, field)] = number(fee, f"{field}[{name!r}]")
     return FrozenMapping(fees)
 
@@ -152,15 +160,18 @@ def member_of(choices: type[Choice]) -> Callable[[Any, str], Choice]:
 
 def incoterm(value: str, field: str = "") -> str:
     """Return three ASCII letters in upper case. Unknown Incoterms are accepted, since new ones are published."""
-    if (word := three_letters(value)) is None:
-        raise _wrong(field, "three letters such as 'FOB'", value)
-    return word
+    return _three_letters(value, field, "FOB")
 
 
-def three_letters(value: object) -> str | None:
-    """Return three ASCII letters in upper case, as Incoterms and currency codes are; `None` for other values."""
-    is_code = isinstance(value, str) and len(value) == 3 and value.isascii() and value.isalpha()
-    return value.upper() if is_code and isinstance(value, str) else None
+def currency_code(value: object, field: str) -> str:
+    """Return three ASCII letters in upper case."""
+    return _three_letters(value, field, "USD")
+
+
+def _three_letters(value: object, field: str, example: str) -> str:
+    if isinstance(value, str) and len(value) == 3 and value.isascii() and value.isalpha():
+        return value.upper()
+    raise _wrong(field, f"three letters such as {example}", value)
 
 
 # Times
@@ -224,14 +235,11 @@ def _datetime(value: object, field: str) -> datetime:
     return datetime.combine(date(value.year, value.month, value.day), time)
 
 
-def _describe(value: object) -> str:
-    if isinstance(value, Decimal):
-        description = str(value)
-    elif isinstance(value, int) and abs(value) >= 10**30:
+def describe(value: object) -> str:
+    if isinstance(value, int) and abs(value) >= 10**30:
         # Python cannot write integers of thousands of digits.
-        description = "a huge integer"
-    elif value is None or isinstance(value, (int, float, str)):
-        description = repr(value)
-    else:
-        description = f"a {type(value).__name__}"
+        return "a huge integer"
+    if not isinstance(value, (Decimal, int, float, str, type(None))):
+        return f"a {type(value).__name__}"
+    description = str(value) if isinstance(value, Decimal) else repr(value)
     return description if len(description) <= 60 else f"{description[:57]}..."

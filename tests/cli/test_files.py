@@ -212,6 +212,6 @@ def test_wrong_tariff_is_refused_by_line_and_column(shell: Shell, tariff: Path) 
     result = shell("tariff", "check", str(tariff), "--weight", "unit")
     assert (result.status, result.out) == (Status.USAGE, "")
     assert "line 2, column type: must be one of" in result.err
-    assert "line 2, column rate: must be a number such as 1250.50, not 'x'" in result.err
+    assert "line 2, column rate: must be a number such as 1840.50, not 'x'" in result.err
     assert shell("tariff", "check", str(tariff)).status == Status.USAGE
     assert shell("tariff", "check", "none.csv", "--weight", "unit").status == Status.USAGE

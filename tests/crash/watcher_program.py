@@ -16,7 +16,7 @@ import anyio
 from tests.crash.processes import serve_forks
 
 from freight_exchange import FreightExchange, RequestEvent, Timeouts
-from freight_exchange.platform.clock import Reading, SystemClock
+from freight_exchange.platform.clock import Clock, Reading
 
 _INTERVAL: Final = timedelta(seconds=1)
 
@@ -55,16 +55,16 @@ class _Connection(sqlite3.Connection):
         return cursor
 
 
-class _FastClock:
+class _FastClock(Clock):
     """The system's clocks at a higher speed, so that a few seconds exceed the windows of scans."""
 
     def __init__(self, speed: float, origin: float) -> None:
-        self._clock = SystemClock()
+        super().__init__()
         self._speed = speed
         self._origin = origin
 
     def read(self) -> Reading:
-        real = self._clock.read()
+        real = super().read()
         return Reading(
             run=real.run,
             loop=real.loop * self._speed,

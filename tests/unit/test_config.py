@@ -90,7 +90,7 @@ def test_root_has_no_slash_at_its_end(value: str, url: str, monkeypatch: pytest.
         )),
         (b"https://host/api", "base_url must be an http or https URL"), (None, "FREIGHT_EXCHANGE_URL"),
         (f"https://u:{CANARY}@host/api", "user name or password"), ("https://@host/api", "user name or password"),
-        ("https://host/api?", "query or a fragment"), ("https://host/api#x", "query or a fragment"),
+        ("https://host/api?", "query or fragment"), ("https://host/api#x", "query or fragment"),
         *((f"http://{host}/api", "must use https") for host in (
             "host.example", "localhost.example", "10.0.0.1", "[::2]", "128.0.0.1", "localhost.", "127.1", "0",
         )),

@@ -202,22 +202,18 @@ def test_where_need_not_hash() -> None:
     assert hash(RequestFilter(where=Over(100))) == hash(RequestFilter(where=Over(100)))
 
 
-def test_filter_keeps_its_arguments_and_shows_them() -> None:
+def test_filter_shows_its_fields_in_the_form_in_which_they_are_compared() -> None:
     wanted = RequestFilter(
-        origin={"Shenzhen", "Hong Kong"},
-        destination=[" oakland", "Long Beach"],
+        destination=[" oakland", "OAKLAND"],
         incoterm="fob",
-        hazardous=False,
         max_volume="60.0",
         max_weight=1200.5,
         need_by=date(2024, 5, 17),
     )
-    assert (wanted.origin, wanted.incoterm, wanted.type, wanted.where) == (("Hong Kong", "Shenzhen"), "fob", None, None)
     assert repr(wanted) == (
-        "RequestFilter(origin=('Hong Kong', 'Shenzhen'), destination=(' oakland', 'Long Beach'), incoterm='fob', "
-        "hazardous=False, max_volume='60.0', max_weight=1200.5, need_by=datetime.date(2024, 5, 17))"
+        "RequestFilter(destination=frozenset({'oakland'}), incoterm=frozenset({'fob'}), max_volume=Decimal('60.0'), "
+        "max_weight=Decimal('1200.5'), need_by=datetime.datetime(2024, 5, 17, 23, 59, 59, 999999))"
     )
-    assert RequestFilter(origin=set("hgfedcba")).origin == tuple("abcdefgh"), "a set has another order in each process"
     as_the_service_says: Any = 0
     assert RequestFilter(hazardous=as_the_service_says).hazardous is False
     assert repr(RequestFilter()) == "RequestFilter()"
@@ -228,7 +224,7 @@ def test_a_filter_does_not_change() -> None:
     ports = ["Hong Kong"]
     wanted = RequestFilter(origin=ports)
     ports[0] = "Ningbo"
-    assert wanted.origin == ("Hong Kong",)
+    assert wanted.origin == {"hong kong"}
     assert wanted.matches(REQUEST)
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         wanted.origin = "Ningbo"  # type: ignore[misc]  # that it is refused is the test

@@ -314,7 +314,7 @@ def test_schema_describes_fields() -> None:
     schema = TypeAdapter(Bid).json_schema()
     assert schema["required"] == ["object", "index"]
     assert schema["properties"]["amount"] == {"anyOf": [{"type": "string", "format": "decimal"}, {"type": "null"}]}
-    assert schema["properties"]["packaging"]["anyOf"][0]["examples"] == ["pallet", "carton", "piece"]
+    assert schema["properties"]["packaging"]["anyOf"][0] == {"enum": ["pallet", "carton", "piece"]}
     assert schema["properties"]["offer"]["anyOf"][0]["properties"]["rates"]["anyOf"][0] == {
         "type": "object",
         "additionalProperties": {"type": "string", "format": "decimal"},

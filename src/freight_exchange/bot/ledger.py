@@ -372,7 +372,7 @@ class Ledger:
         try:
             reach("before send")
             try:
-                reply = await write.send(self._exchange._limited(send_limit=limit))
+                reply = await write.send(self._exchange._view(send_limit=limit))
             except FreightExchangeError as error:
                 reach("after send")
                 return await self._failed(write, effect, error), error

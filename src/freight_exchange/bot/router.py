@@ -6,7 +6,7 @@ A handler takes its subject and a context; the parameters after these two come f
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import date, datetime, timedelta
 from typing import Any, Concatenate, Final, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -298,12 +298,11 @@ def _make_filter(kind: Kind, fields: dict[str, Any]) -> RequestFilter | OfferFil
         choices = (*sorted(known), "id", "retries", "timeout", *(["from_start"] if kind in _FROM_START_KINDS else ()))
         raise ConfigurationError(f"on_{kind} has no {min(unknown)}=: its keywords are {', '.join(choices)}")
     filter_ = filter_class(**fields)
-    if isinstance(filter_, RequestFilter):
-        _check_types(filter_.type)
+    _check_types(fields.get("type"))
     return filter_
 
 
-def _check_types(types: str | tuple[str, ...] | None) -> None:
+def _check_types(types: str | Iterable[str] | None) -> None:
     """Check the types of a filter. The filter itself takes any word, but a mistyped one would never match."""
     for word in (types,) if isinstance(types, str) else types or ():
         try:

@@ -7,7 +7,7 @@ import secrets
 import time
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import anyio
 import attrs
@@ -76,14 +76,8 @@ def now(run: str = "") -> Reading:
     return Reading(run=run, loop=anyio.current_time(), boot_id=boot_id(), boot=boot_time(), wall=wall_time())
 
 
-class Clock(Protocol):
-    """Source of readings for a feed."""
-
-    def read(self) -> Reading: ...
-
-
-class SystemClock:
-    """Clocks of the machine and of the event loop. Each object is a run of its own."""
+class Clock:
+    """Source of readings for a feed: clocks of the machine and of the event loop. Each object is a run of its own."""
 
     def __init__(self) -> None:
         self._run = secrets.token_hex(8)

@@ -51,7 +51,7 @@ def read_csv(
     is_stated = header.lower().startswith("sep=") and len(header) > 4
     delimiter = header[4] if is_stated else ";" if header.count(";") > header.count(",") else ","
     table = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    filled = (texts for texts in table if any(text.strip() for text in texts))
+    filled = (texts for row in table if any(texts := [text.strip() for text in row]))
     records: list[T] = []
     problems: list[str] = []
     try:
@@ -64,16 +64,23 @@ def read_csv(
                 problem = f"has {len(texts)} cells for {len(names)} columns: a text with a comma needs quotes"
                 problems.append(f"line {table.line_num} {problem}")
                 continue
-            cells = {name: text.strip() for name, text in zip(names, texts, strict=False) if text.strip()}
-            cells.pop(_COMMENT, None)
-            values, errors = _parsed(cells, columns, required)
+            cells = {name: text for name, text in zip(names, texts, strict=False) if text and name != _COMMENT}
+            values, errors = dict[str, Any](), list[ValidationError]()
+            for name, parse in columns.items():
+                try:
+                    if name not in cells and name in required:
+                        raise ValidationError("is empty", field=name)
+                    values[name] = parse(cells[name], name) if name in cells else None
+                except ValidationError as error:
+                    errors.append(error)
             try:
                 if not errors:
                     records.append(build(CsvRow(table.line_num, cells, values)))
             except ValidationError as error:
-                errors = [(error.field, error)]
-            for name, wrong in errors:
-                problems.append(f"line {table.line_num}, column {name}: {wrong.message.removeprefix(f'{name} ')}")
+                errors = [error]
+            for wrong in errors:
+                message = wrong.message.removeprefix(f"{wrong.field} ")
+                problems.append(f"line {table.line_num}, column {wrong.field}: {message}")
     except csv.Error as error:
         problems.append(f"line {table.line_num} is not CSV: {error}")
     if problems:
@@ -90,21 +97,6 @@ def _misnamed(names: Sequence[str], columns: Collection[str], required: Collecti
     for problem, found in (("lacks", missing), ("has unknown", unknown), ("repeats", repeated)):
         if found:
             yield f"{problem} column {', '.join(map(repr, found))}; the columns are {', '.join(columns)}"
-
-
-def _parsed(
-    cells: Mapping[str, str], columns: Mapping[str, Parser], required: Collection[str]
-) -> tuple[dict[str, Any], list[tuple[str, ValidationError]]]:
-    values, errors = dict.fromkeys(columns), []
-    for name, parse in columns.items():
-        try:
-            if name in cells:
-                values[name] = parse(cells[name], name)
-            elif name in required:
-                raise ValidationError("is empty", field=name)
-        except ValidationError as error:
-            errors.append((name, error))
-    return values, errors
 
 
 def _decoded(path: Path) -> str:

@@ -21,8 +21,7 @@ from cattrs import Converter
 
 from freight_exchange.base import NOTHING, FrozenMapping, frozen
 from freight_exchange.models import Bid, Listing, Offer, OfferStatus, Route, User
-from freight_exchange.validation import NUMERAL, find_zone
-from freight_exchange.wire.json import EXACT, MAX_EXPONENT
+from freight_exchange.validation import BOUNDED, MAX_EXPONENT, NUMERAL, find_zone
 from freight_exchange.words import UnknownWord, Word
 
 T = TypeVar("T")
@@ -63,7 +62,7 @@ def number(value: object, _: object = None) -> Decimal | None:
     if text is None or not NUMERAL.fullmatch(text):
         raise ValueError("no number")
     try:
-        return EXACT.create_decimal(text)
+        return BOUNDED.create_decimal(text)
     except ArithmeticError:
         raise ValueError("a number out of range") from None
 

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from decimal import Clamped, Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded, Subnormal
+from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Final, NoReturn
 
 from freight_exchange.errors import DecodeError, ValidationError
+from freight_exchange.validation import BOUNDED, MAX_DIGITS
 
 MAX_BODY: Final = 10_000_000
 DEEPEST: Final = 64
-MAX_EXPONENT: Final = 30
-MAX_DIGITS: Final = 60
-
-# With traps this context refuses inexact numbers, as quickly as `Decimal` itself. So `1e999` never becomes a number
-# that needs a gigabyte to print.
-EXACT: Final = Context(
-    prec=MAX_DIGITS,
-    Emax=MAX_EXPONENT,
-    Emin=-MAX_EXPONENT,
-    traps=[Clamped, Inexact, InvalidOperation, Overflow, Rounded, Subnormal],
-)
 
 _ENDLESS: Final = 10**MAX_DIGITS
 CONSTANTS: Final = {None: "null", True: "true", False: "false"}
@@ -77,12 +67,12 @@ def _refuse(constant: str) -> NoReturn:
 
 def _fraction_or_text(digits: str) -> Decimal | str:
     try:
-        return EXACT.create_decimal(digits)
+        return BOUNDED.create_decimal(digits)
     except ArithmeticError:
         return digits
 
 
-_DECODER: Final = json.JSONDecoder(parse_float=EXACT.create_decimal, parse_constant=_refuse, strict=False)
+_DECODER: Final = json.JSONDecoder(parse_float=BOUNDED.create_decimal, parse_constant=_refuse, strict=False)
 # Leaves numbers out of range as text.
 _CAUTIOUS: Final = json.JSONDecoder(
     parse_float=_fraction_or_text,

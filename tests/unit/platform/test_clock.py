@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange.platform import clock
-from freight_exchange.platform.clock import Reading, SystemClock, max_elapsed, rebased
+from freight_exchange.platform.clock import Clock, Reading, max_elapsed, rebased
 
 THEN = Reading(run="a", loop=100.0, boot_id="x", boot=1000.0, wall=1.7e9)
 
@@ -85,9 +85,9 @@ def test_the_most_is_never_less_than_any_clock_that_counts(
 
 
 async def test_the_machine_s_clocks_go_forward_and_each_has_a_run_of_its_own() -> None:
-    system = SystemClock()
+    system = Clock()
     first, second = system.read(), system.read()
-    assert first.run == second.run != SystemClock().read().run
+    assert first.run == second.run != Clock().read().run
     assert first.loop <= second.loop
     assert first.boot <= second.boot
     assert 0 <= max_elapsed(first, second) < 60
