@@ -16,16 +16,18 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 import anyio.to_thread
 import attrs
 
 from freight_exchange import wire
+from freight_exchange.base import Serializable
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.platform import clock
 from freight_exchange.platform.file_lock import FileLock
+from freight_exchange.serialization import from_json, to_json
 from freight_exchange.transport.redact import Secret
 from freight_exchange.transport.token import Grant, leeway_of
 
@@ -36,58 +38,34 @@ T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange.auth")
 
-_VERSION: Final = 4
 _MAX_SIZE: Final = 100_000
 _FIRST_PAUSE, _MAX_PAUSE = 0.05, 0.5
 _WRITE_TIMEOUT: Final = 5.0
-_ADVICE: Final = "it must be a regular file of this user, which no other user can open, and no link"
 # A named pipe in place of the file must not block.
 _READ_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
-@attrs.frozen(kw_only=True)
-class CachedLogin:
-    """Login of `account` at `base_url`, sent at the time `obtained`, that any process of the user may use."""
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CachedLogin(Serializable):
+    """Login of `account` at `base_url`, sent at the time of these clocks, that any process of the user may use."""
 
     base_url: str
     account: str
-    token: Secret
+    token: str = attrs.field(repr=False)
     lifetime: float | None
-    obtained: clock.Reading
     user: Mapping[str, object]
+    boot_id: str
+    boot: float
+    wall: float
 
     def age(self) -> float:
         """Return the seconds since it was obtained, at most; infinity if no clock is valid."""
+        then = clock.Reading(run="file", boot_id=self.boot_id, boot=self.boot, wall=self.wall)
         now = clock.Reading(boot_id=clock.boot_id(), boot=clock.boot_time(), wall=clock.wall_time())
-        return max(0.0, clock.max_elapsed(self.obtained, now))
+        return max(0.0, clock.max_elapsed(then, now))
 
     def is_fresh(self) -> bool:
         return not self.lifetime or self.age() < self.lifetime - leeway_of(self.lifetime)
-
-    def to_bytes(self) -> bytes:
-        facts = {name: getattr(self, name) for name in ("base_url", "account", "lifetime", "user")}
-        facts |= {name: getattr(self.obtained, name) for name in ("wall", "boot", "boot_id")}
-        return wire.dump({"version": _VERSION, "token": self.token.reveal(), **facts})
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> CachedLogin | None:
-        """Return the login in a token file, or `None` if it has none."""
-        # Any fault in the file has the same consequence, and an error would have the token in its frames.
-        with contextlib.suppress(Exception):
-            values: Any = wire.parse(content)
-            base_url, account, token, boot_id = (str(values[k]) for k in ("base_url", "account", "token", "boot_id"))
-            lifetime, wall, boot = (float(values[name] or 0) for name in ("lifetime", "wall", "boot"))
-            if values["version"] == _VERSION and wire.is_token(token) and isinstance(values["user"], dict):
-                return cls(
-                    base_url=base_url,
-                    account=account,
-                    token=Secret(token),
-                    lifetime=lifetime or None,
-                    # Another run, so that its time on the loop's clock, which is not in the file, does not count.
-                    obtained=clock.Reading(run="file", boot_id=boot_id, boot=boot, wall=wall),
-                    user=values["user"],
-                )
-        return None
 
 
 class TokenFile:
@@ -155,12 +133,10 @@ class TokenFile:
     def find(self, path: Path, base_url: str, account: str) -> CachedLogin | None:
         """Return the login of the account, if it can be used without another one."""
         login = self._read(path)
-        if login is None:
+        if login is not None and (login.base_url, login.account) != (base_url, account):
+            self._warn(path, "it has the login of another one")
             return None
-        if (login.base_url, login.account) != (base_url, account):
-            self._warn(path, "is not used: it holds the login of another account or service")
-            return None
-        return login if login.is_fresh() else None
+        return login if login is not None and login.is_fresh() else None
 
     def lock(self, path: Path) -> FileLock | None:
         """Lock the file: `None` while another process has it."""
@@ -168,51 +144,58 @@ class TokenFile:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             return FileLock.acquire(path.with_name(f"{path.name}.lock"))
         except OSError as error:
-            self._warn(path, f"cannot be locked ({error.strerror or error!r}): each process logs in for itself")
+            self._warn(path, error)
             return FileLock()
 
     def write(self, path: Path, login: CachedLogin) -> None:
         """Replace the file, so that no reader sees half of it."""
         try:
             if os.path.lexists(path) and not _is_own(path.lstat()):
-                self._warn(path, f"is not written: {_ADVICE}")
-                return
+                raise PermissionError("owner or kind")
             # Only its owner can read the draft.
             file, draft = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".tmp")
             with contextlib.ExitStack() as undo:
                 undo.callback(Path(draft).unlink, missing_ok=True)
-                with os.fdopen(file, "wb") as opened:
-                    opened.write(login.to_bytes())
+                with os.fdopen(file, "w") as opened:
+                    opened.write(to_json(login))
                     opened.flush()
                     os.fsync(file)
                 Path(draft).replace(path)
         except OSError as error:
-            self._warn(path, f"cannot be written ({error.strerror or error!r}): each process logs in for itself")
+            self._warn(path, error)
 
     def _read(self, path: Path) -> CachedLogin | None:
         try:
             with os.fdopen(os.open(path, _READ_FLAGS), "rb") as opened:
                 # By the descriptor, so that the checked file is the one that is read.
                 found = os.fstat(opened.fileno())
-                if not _is_own(found) or (hasattr(os, "geteuid") and found.st_mode & 0o077):
-                    self._warn(path, f"is not used: {_ADVICE}")
-                    return None
-                content = opened.read(_MAX_SIZE + 1)
+                is_private = not hasattr(os, "geteuid") or not found.st_mode & 0o077
+                if not _is_own(found) or not is_private or found.st_size > _MAX_SIZE:
+                    raise PermissionError("owner, mode or size")
+                login = from_json(opened.read(), CachedLogin)
+            if wire.is_token(login.token):
+                return login
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._warn(path, f"is not used: it cannot be read ({error.strerror or error!r}); {_ADVICE}")
+            self._warn(path, error)
             return None
-        login = CachedLogin.from_bytes(content) if len(content) <= _MAX_SIZE else None
-        if login is None:
-            self._warn(path, "is not used: it holds no login that can be read; the next login replaces it")
-        return login
+        except Exception:  # noqa: BLE001  # any other fault of the content, whose error would show the token
+            pass
+        self._warn(path, "its content cannot be read")
+        return None
 
-    def _warn(self, path: Path, problem: str) -> None:
+    def _warn(self, path: Path, problem: OSError | str) -> None:
+        reason = problem if isinstance(problem, str) else problem.strerror or str(problem)
         # Each problem once: a waiting process reads the file again and again.
-        if problem not in self._warned:
-            self._warned.add(problem)
-            _logger.warning("the token file %s %s", path, problem)
+        if reason not in self._warned:
+            self._warned.add(reason)
+            _logger.warning(
+                "the token file %s is not used: it must be a regular file of this user, which no other user can open,"
+                " no link, and for one account of one service (%s); each process logs in for itself",
+                path,
+                reason,
+            )
 
 
 class SharedLogin:
@@ -250,11 +233,8 @@ class SharedLogin:
                 await anyio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(_MAX_PAUSE, 1.5 * pause)
         if isinstance(found, CachedLogin):
-            # A file without an end of its token may be of any age.
-            now, age = clock.now(), min(found.age(), 1e9)
-            obtained = attrs.evolve(now, loop=now.loop - age, boot=now.boot - age, wall=now.wall - age)
-            facts: Any = {name: getattr(found, name) for name in ("token", "lifetime", "user")}
-            grant = Grant(obtained=obtained, is_adopted=True, **facts)
+            left = found.lifetime and max(found.lifetime - found.age(), 0.1)
+            grant = Grant(token=Secret(found.token), lifetime=left, user=found.user, is_adopted=True)
             self._adopt(grant, password)
             return grant
         if found is None:
@@ -270,7 +250,7 @@ class SharedLogin:
         lock: FileLock | None = None
         for _ in range(2):
             login = self._file.find(path, self._base_url, email)
-            if login is not None and login.token not in self._refused:
+            if login is not None and Secret(login.token) not in self._refused:
                 if lock is not None:
                     lock.release()
                 return login
@@ -281,8 +261,16 @@ class SharedLogin:
     async def _logged_in(self, path: Path, email: str, password: Secret) -> Grant:
         started = clock.now()
         grant = await self._log_in(email, password)
-        facts: Any = {name: getattr(grant, name) for name in ("token", "lifetime", "user")}
-        login = CachedLogin(base_url=self._base_url, account=email, obtained=started, **facts)
+        login = CachedLogin(
+            base_url=self._base_url,
+            account=email,
+            token=grant.token.reveal(),
+            lifetime=grant.lifetime,
+            user=grant.user,
+            boot_id=started.boot_id,
+            boot=started.boot,
+            wall=started.wall,
+        )
         with anyio.move_on_after(_WRITE_TIMEOUT):
             await self._in_thread(partial(self._file.write, path, login))
         return grant
