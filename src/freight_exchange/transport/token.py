@@ -166,14 +166,15 @@ class Token:
             if self._generation > old and self._grant is not None:
                 return
             if self._tries > tries and self._failure is not None:
-                raise _copied(self._failure)
+                # A copy: one that is raised in many tasks collects all their tracebacks.
+                raise copy.copy(self._failure)
             self._tries += 1
             try:
                 self._grant = await self._logged_in(reason)
             except FreightExchangeError as error:
                 error.settled = True
                 self._failure = error
-                raise _copied(error) from None
+                raise copy.copy(error) from None
             except BaseException:
                 # Cancelled, or a bug in the source of the credentials: the next caller logs in.
                 self._tries -= 1
@@ -189,25 +190,26 @@ class Token:
         if credentials == self._rejected and anyio.current_time() < self._held_until:
             raise self._held()
         started = clock.now()
+        grant, failure = None, None
         try:
             grant = await self._log_in(*credentials)
         except FreightExchangeError as error:
             failure = self._refused(credentials, error)
             _logger.warning("login failed (reason: %s): %s; the calls that wait for it fail", reason, failure)
-            await self._report(0, reason, started, failure)
-            raise failure from None
+        number = 0 if grant is None else self._generation + 1
+        if self._hooks and not (grant is not None and grant.is_adopted):
+            from freight_exchange.hooks import Login
+
+            await self._hooks.emit(Login(generation=number, reason=reason, elapsed=started.elapsed(), error=failure))
+        if grant is None:
+            assert failure is not None
+            raise failure
+        _logger.debug("logged in (%s), token number %d", reason, number)
         self._rejected, self._held_until, self._hold = None, 0.0, 0.0
         self._proven.add(credentials[0])
-        number = self._generation + 1
-        if grant.is_adopted:
-            # This process has not logged in yet, so it may do so after a refusal.
-            self._replaced_refused = None
-            _logger.debug("adopted a login of another process (%s), token number %d", reason, number)
-            return grant
-        self._replaced_refused = started if reason == "refused" else None
-        _logger.debug("logged in (%s), token number %d", reason, number)
-        await self._report(number, reason, started, None)
-        return attrs.evolve(grant, obtained=started)
+        # After the login of another process, this one may still log in after a refusal.
+        self._replaced_refused = started if reason == "refused" and not grant.is_adopted else None
+        return grant if grant.is_adopted else attrs.evolve(grant, obtained=started)
 
     def _refused(self, credentials: tuple[str, Secret], error: FreightExchangeError) -> FreightExchangeError:
         now = anyio.current_time()
@@ -239,28 +241,14 @@ class Token:
     def _held(self) -> FreightExchangeError:
         refusal, seconds = self._refusal, self._held_until - anyio.current_time()
         assert refusal is not None
-        error: FreightExchangeError
-        if seconds == float("inf"):
-            error = _copied(refusal)
-            advice = "no other login is tried until the credentials change, or reset_login() allows it"
-        else:
-            error = RateLimitedError() if isinstance(refusal, RateLimitedError) else AuthenticationError()
-            error.__dict__.update(refusal.__dict__, path="login", retry_after=seconds)
+        error, advice = (
+            copy.copy(refusal),
+            "no other login is tried until the credentials change, or reset_login() allows it",
+        )
+        if seconds != float("inf"):
+            kind = RateLimitedError if isinstance(refusal, RateLimitedError) else AuthenticationError
+            error = kind(**{**vars(refusal), "path": "login", "retry_after": seconds})
             advice = f"the next login is tried in {format_seconds(seconds)}"
-        place = f" at {refusal.path}" if isinstance(refusal, DecodeError) and refusal.path != "$" else ""
-        error.args = (f"{refusal.message.partition('; ')[0]}{place}; {advice}",)
+        error.args = (f"{refusal.message.partition('; ')[0]}; {advice}",)
         error.settled = True
         return error
-
-    async def _report(
-        self, generation: int, reason: Reason, started: clock.Reading, error: FreightExchangeError | None
-    ) -> None:
-        if self._hooks:
-            from freight_exchange.hooks import Login
-
-            await self._hooks.emit(Login(generation=generation, reason=reason, elapsed=started.elapsed(), error=error))
-
-
-def _copied(error: FreightExchangeError) -> FreightExchangeError:
-    """Copy an error for another task: one that is raised in many tasks collects all their tracebacks."""
-    return copy.copy(error)
