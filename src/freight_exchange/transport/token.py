@@ -219,11 +219,10 @@ class Token:
             return error
         is_proven = credentials[0] in self._proven
         # A gateway may answer anything without a token. 429 and 5xx are no refusals.
-        is_refusal = isinstance(error, AuthenticationError | DecodeError | APIStatusError) and not isinstance(
-            error, RateLimitedError | ServerError
-        )
+        if isinstance(error, RateLimitedError | ServerError) or not isinstance(error, DecodeError | APIStatusError):
+            return error
         # Without a status, the error is from the caller's own middleware, and a pause would not help.
-        if not is_refusal or error.status is None or not (is_proven or isinstance(error, LoginRejectedError)):
+        if error.status is None or not (is_proven or isinstance(error, LoginRejectedError)):
             return error
         if self._rejected != credentials:
             self._hold, self._rejections = 0.0, 0
