@@ -191,11 +191,9 @@ class Transport:
         def read(response: Response) -> Grant:
             login = wire.decode_login(wire.parse(response.content), wall=clock.wall_time())
             token = Secret(login.token)
-            # Known before any error about the rest of the reply is raised.
             self.redactor.add_token(token)
-            raw = wire.mask_user(login.raw, self.redactor.value)
-            self.user = wire.decode_user(raw)
-            return Grant(token=token, lifetime=login.lifetime, user=raw)
+            self.user = _masked(login.user, self.redactor.value)
+            return Grant(token=token, lifetime=login.lifetime, user=self.user)
 
         return await self.call(
             RequestKind.LOGIN,
@@ -211,7 +209,13 @@ class Transport:
         """Use the login of another process, whose secrets a reply may repeat."""
         self.redactor.add(password)
         self.redactor.add_token(grant.token)
-        self.user = wire.decode_user(grant.user)
+        self.user = grant.user
+
+
+def _masked(user: User, mask: Callable[[object], Any]) -> User:
+    """Mask what may repeat the token or the password: the avatar's URL and unknown fields."""
+    company = user.company and attrs.evolve(user.company, extra=mask(user.company.extra))
+    return attrs.evolve(user, image_url=mask(user.image_url), extra=mask(user.extra), company=company)
 
 
 class Report:

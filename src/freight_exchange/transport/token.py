@@ -6,7 +6,7 @@ import copy
 import logging
 import random
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -28,6 +28,7 @@ from freight_exchange.transport.replies import MAX_HONOURED, format_seconds, is_
 
 if TYPE_CHECKING:
     from freight_exchange.instruments import Hooks
+    from freight_exchange.models import User
     from freight_exchange.transport.call import Call, Request, Response, Send
     from freight_exchange.transport.redact import Secret
 
@@ -62,7 +63,7 @@ class Grant:
 
     token: Secret
     lifetime: float | None
-    user: Mapping[str, object] = attrs.field(factory=dict)
+    user: User | None = None
     obtained: clock.Reading = attrs.field(factory=clock.now)
     is_adopted: bool = False
     _share: float = attrs.field(init=False, factory=lambda: random.uniform(0.8, 1.0))

@@ -13,7 +13,7 @@ import random
 import stat
 import tempfile
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -25,6 +25,7 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.base import Serializable
 from freight_exchange.errors import ConfigurationError
+from freight_exchange.models import User
 from freight_exchange.platform import clock
 from freight_exchange.platform.file_lock import FileLock
 from freight_exchange.serialization import from_json, to_json
@@ -53,14 +54,14 @@ class CachedLogin(Serializable):
     account: str
     token: str = attrs.field(repr=False)
     lifetime: float | None
-    user: Mapping[str, object]
+    user: User | None
     boot_id: str
-    boot: float
+    uptime: float
     wall: float
 
     def age(self) -> float:
         """Return the seconds since it was obtained, at most; infinity if no clock is valid."""
-        then = clock.Reading(run="file", boot_id=self.boot_id, boot=self.boot, wall=self.wall)
+        then = clock.Reading(run="file", boot_id=self.boot_id, boot=self.uptime, wall=self.wall)
         now = clock.Reading(boot_id=clock.boot_id(), boot=clock.boot_time(), wall=clock.wall_time())
         return max(0.0, clock.max_elapsed(then, now))
 
@@ -268,7 +269,7 @@ class SharedLogin:
             lifetime=grant.lifetime,
             user=grant.user,
             boot_id=started.boot_id,
-            boot=started.boot,
+            uptime=started.boot,
             wall=started.wall,
         )
         with anyio.move_on_after(_WRITE_TIMEOUT):

@@ -9,7 +9,7 @@ Errors name types and places, never values: a reply may repeat a secret.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -249,9 +249,9 @@ _EARLIEST_EPOCH: Final = 10**9
 
 @attrs.frozen(eq=False, repr=False)
 class Login:
-    """Result of a login: JSON of the account without its secrets, the token, and the seconds until it expires."""
+    """Result of a login: the account, its token, and the seconds until it expires."""
 
-    raw: Mapping[str, object]
+    user: User
     token: str
     lifetime: float | None
 
@@ -264,33 +264,12 @@ def decode_login(data: object, *, wall: float) -> Login:
         lifetime = next((found for place in (holder, data) if (found := _lifetime(place)) is not None), None)
         if lifetime is not None and lifetime > _EARLIEST_EPOCH:
             lifetime -= wall
-        return Login(_without_secrets(holder), token, lifetime)
+        return Login(structure(_without_secrets(holder), User)[0], token, lifetime)
     path = "user.access_token" if isinstance(holder, dict) else "user" if isinstance(data, dict) else "$"
     problem = "no token that a header can carry" if isinstance(token, str) else "missing from the login reply"
     # A traceback with locals would show the token in the reply.
     del data, holder, token
     raise DecodeError(problem, path=path)
-
-
-def decode_user(raw: object) -> User:
-    try:
-        return structure(raw, User)[0]
-    except RecordError as error:
-        raise DecodeError(str(error), path="user") from None
-
-
-def mask_user(raw: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:
-    """Mask the fields of a user that may repeat the token or the password: the avatar's URL and unknown fields."""
-
-    def masked(raw: Mapping[str, object], plain: frozenset[str]) -> dict[str, object]:
-        return {
-            key if key in plain else str(mask(key)): value if key in plain and isinstance(value, str) else mask(value)
-            for key, value in raw.items()
-        }
-
-    result = masked(raw, known(User) - {"imageUrl"})
-    company = raw.get("company")
-    return {**result, "company": masked(company, known(Company))} if isinstance(company, dict) else result
 
 
 def find_rejection(data: object) -> str | None:
