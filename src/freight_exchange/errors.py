@@ -61,6 +61,8 @@ class DecodeError(FreightExchangeError):
     path: str = "$"  # pyright: ignore[reportIncompatibleVariableOverride]  # never `None` here
     request_path: str | None = None
     raw: object = None
+    is_torn: bool = False
+    """`True` if the reply begins like the right one, but is no JSON."""
 
     @property
     def call_path(self) -> str | None:

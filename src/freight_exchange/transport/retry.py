@@ -6,6 +6,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import anyio
@@ -69,7 +70,7 @@ class Outcome:
             map_error = login_error if call.kind is RequestKind.LOGIN else error_of
             error = map_error(reply, self._redactor, wait=retry_after(reply, wall=clock.wall_time()))
             if error is None:
-                return call.read(response)
+                return call.read(response, partial(describe, call=call, redactor=self._redactor, response=reply))
         except Exception as failure:  # noqa: BLE001  # a bug of a middleware too: the outcome of the write matters more
             self._raise(call, failure, reply)
         finally:
@@ -91,6 +92,9 @@ class Outcome:
         # Only this call's own state counts: a settled error is a middleware's, about another call.
         if not failure.settled and isinstance(failure, TransportError | DecodeError | DeadlineExceededError):
             describe(failure, call, self._redactor, reply)
+            # The reply to a login contains a token that is not known yet, and cannot be masked.
+            if reply is not None and call.kind is not RequestKind.LOGIN:
+                failure.body = self._redactor.excerpt(reply.content)
         if call.in_doubt:
             place = f" at {failure.path}" if isinstance(failure, DecodeError) and failure.path != "$" else ""
             cause = None if failure.settled else failure
@@ -119,7 +123,7 @@ def outcome_unknown(
 
 
 def describe(error: FreightExchangeError, call: Call, redactor: Redactor, response: Response | None = None) -> None:
-    """Complete an error with the circumstances of its call and a masked excerpt of the reply."""
+    """Complete an error with the circumstances of its call, and mask it."""
     error.method, error.call_id = call.method, call.call_id
     if isinstance(error, DecodeError):
         error.request_path = call.path
@@ -132,9 +136,6 @@ def describe(error: FreightExchangeError, call: Call, redactor: Redactor, respon
         is_login = call.kind is RequestKind.LOGIN
         error.status = response.status
         error.headers = reply_headers(response.headers, redactor, login=is_login)
-        # The reply to a login contains a token that is not known yet, and cannot be masked.
-        if error.body is None and not is_login:
-            error.body = redactor.excerpt(response.content)
 
 
 class Rule(NamedTuple):

@@ -17,7 +17,7 @@ from freight_exchange.base import NO_HEADERS
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, FreightExchangeError
 from freight_exchange.options import DEFAULT_DEADLINE
 from freight_exchange.platform import clock
-from freight_exchange.transport.call import Call, Request, RequestKind, Response, Send, new_call_id
+from freight_exchange.transport.call import Call, Describe, Request, RequestKind, Response, Send
 from freight_exchange.transport.limits import Brake, Slots
 from freight_exchange.transport.network import CallersClient, Connections, Network
 from freight_exchange.transport.redact import Redactor, Secret, filter_logs, reply_headers
@@ -121,7 +121,7 @@ class Transport:
         kind: RequestKind,
         method: str,
         path: str,
-        read: Callable[[Response], T],
+        read: Callable[[Response, Describe], T],
         limits: Config,
         *,
         content: bytes | None = None,
@@ -129,7 +129,6 @@ class Transport:
         write: Write | None = None,
         exchange: Reconciler | None = None,
         started: float | None = None,
-        call_id: str | None = None,
     ) -> T:
         """Send a request until it succeeds, its retries are used up or its deadline, from `started` on, has passed."""
         self._check_open()
@@ -140,7 +139,6 @@ class Transport:
             read=read,
             limits=limits,
             started=anyio.current_time() if started is None else started,
-            call_id=call_id or new_call_id(),
             write=write,
             reconciler=exchange,
         )
@@ -188,7 +186,7 @@ class Transport:
         """Obtain a token (service document, 4.1)."""
         self.redactor.add(password)
 
-        def read(response: Response) -> Grant:
+        def read(response: Response, _: Describe) -> Grant:
             login = wire.decode_login(wire.parse(response.content), wall=clock.wall_time())
             token = Secret(login.token)
             self.redactor.add_token(token)
