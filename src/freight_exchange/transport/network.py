@@ -453,12 +453,10 @@ def _explanation(error: Exception, names: set[str], server: str, proxy: str | No
     }
     sentence = next((sentences[name] for name in sentences if name in names), f"the connection to {peer} broke")
     for link in _links(error):
+        if "ConnectError" in names and "CERTIFICATE_VERIFY_FAILED" in str(link):
+            flaw = str(link).partition("verify failed")[2].partition(" (")[0]
+            return f"{sentence}: its certificate is not accepted{flaw}; for a private authority give verify=", True
         match link:
-            case ssl.SSLCertVerificationError(verify_message=flaw):
-                return (
-                    f"{sentence}: its certificate is not accepted: {flaw}; for a private authority give verify=",
-                    True,
-                )
             case ssl.SSLError():
                 return f"{sentence}: the TLS handshake failed; is https:// right in the URL?", False
             case socket.gaierror():

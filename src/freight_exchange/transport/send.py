@@ -162,9 +162,7 @@ class Transport:
             await self._token.obtain()
             return
         message, elapsed = f"the deadline of {deadline:g} s passed before the login ended", anyio.current_time() - began
-        error = DeadlineExceededError(message, method="POST", path="login", elapsed=elapsed)
-        error.settled = True
-        raise error
+        raise DeadlineExceededError(message, method="POST", path="login", elapsed=elapsed, settled=True)
 
     def reset_login(self) -> None:
         """Allow a login with credentials that the service rejected before."""
@@ -228,53 +226,47 @@ class Report:
         try:
             response = await call_next(call, request)
         except FreightExchangeError as error:
-            await self._report(call, began, error=error)
+            await self._report(call, began, error)
             raise
         except anyio.get_cancelled_exc_class():
             if call.in_doubt:
                 with anyio.move_on_after(_LAST_RECORD_TIMEOUT, shield=True):
-                    await self._report(call, began, abandoned=True)
+                    await self._report(call, began)
             raise
         call.reply = response
-        await self._report(call, began, response=response)
+        await self._report(call, began, response)
         return response
 
-    async def _report(
-        self,
-        call: Call,
-        began: float,
-        *,
-        error: FreightExchangeError | None = None,
-        response: Response | None = None,
-        abandoned: bool = False,
-    ) -> None:
-        if not (self._hooks or abandoned or _logger.isEnabledFor(logging.DEBUG)):
+    async def _report(self, call: Call, began: float, end: Response | FreightExchangeError | None = None) -> None:
+        """Report an attempt by its reply, its error, or neither if its caller was cancelled."""
+        if not (self._hooks or end is None or _logger.isEnabledFor(logging.DEBUG)):
             return
         # Imported here: most programs have no hooks.
         from freight_exchange.hooks import Attempt
 
-        is_login = call.kind is RequestKind.LOGIN
+        headers = NO_HEADERS
+        if isinstance(end, Response):
+            headers = reply_headers(end.headers, self._redactor, login=call.kind is RequestKind.LOGIN)
+            # Hooks may outlast the deadline: the reply came in time.
+            call.scope.deadline = math.inf
         attempt = Attempt(
             method=call.method,
             path=call.path,
             number=call.sends if call.handed else 0,
-            status=getattr(response or error, "status", None),
+            status=getattr(end, "status", None),
             elapsed=anyio.current_time() - began,
-            error=error,
-            abandoned=abandoned,
+            error=end if isinstance(end, FreightExchangeError) else None,
+            abandoned=end is None,
             may_have_taken_effect=call.in_doubt,
             write=call.write,
             call_id=call.call_id,
-            headers=NO_HEADERS if response is None else reply_headers(response.headers, self._redactor, login=is_login),
+            headers=headers,
         )
-        if abandoned:
+        if end is None:
             message = "a write whose caller was cancelled may have taken effect: %s; await exchange.reconcile(write)"
             _logger.warning(message, attempt)
         else:
             _logger.debug("%s", attempt)
-        if response is not None:
-            # Hooks may outlast the deadline: the reply came in time.
-            call.scope.deadline = math.inf
         try:
             await self._hooks.emit(attempt)
         finally:

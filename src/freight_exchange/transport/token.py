@@ -24,7 +24,7 @@ from freight_exchange.errors import (
 )
 from freight_exchange.platform import clock
 from freight_exchange.transport.call import RequestKind
-from freight_exchange.transport.replies import MAX_HONOURED, format_seconds, is_unauthorized
+from freight_exchange.transport.retry import MAX_HONOURED, format_seconds, is_unauthorized
 
 if TYPE_CHECKING:
     from freight_exchange.instruments import Hooks
