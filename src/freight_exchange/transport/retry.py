@@ -125,14 +125,11 @@ def login_error(response: Response, redactor: Redactor) -> APIStatusError | None
     if sentence is not None:
         sentence = re.sub(r"\S+", lambda found: MASK if re.search(_TOKEN, found.group()) else found.group(), sentence)
     body: object = None if sentence is None else {"message": sentence}
-    if response.status in _REJECTED:
-        if wire.find_rejection(data) is not None:
-            reason = (sentence or "it gave no reason").rstrip(".")
-            return LoginRejectedError(
-                f"the service rejected the email or password: {reason}", status=response.status, body=body
-            )
-        if response.status == 401:
-            return AuthenticationError("the login was refused", status=401)
+    if response.status in _REJECTED and wire.is_rejection(data):
+        reason = (sentence or "it gave no reason").rstrip(".")
+        return LoginRejectedError(
+            f"the service rejected the email or password: {reason}", status=response.status, body=body
+        )
     # A login sends no token that could be refused, so the status decides.
     if 200 <= response.status < 300:
         return None
@@ -159,6 +156,7 @@ def _status_error(response: Response, redactor: Redactor, sentence: str | None, 
 
 _MEANINGS: Final[dict[int, tuple[type[APIStatusError], str]]] = {
     **dict.fromkeys((400, 413, 422), (BadRequestError, "the service found the request wrong")),
+    401: (AuthenticationError, "the login was refused"),
     404: (NotFoundError, "the service has nothing there"),
     407: (APIStatusError, "a proxy asks for a user and password: put them into the proxy's URL"),
     # This is not a refusal: the outcome of a write is unknown.
