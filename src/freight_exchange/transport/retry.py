@@ -6,7 +6,6 @@ import logging
 import random
 import re
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -177,18 +176,11 @@ def _json(response: Response) -> object:
 # Attempts
 
 
-class FailedAttemptError(Exception):
-    """Failure of one attempt, which may be repeated: `error` is the reason."""
-
-    def __init__(self, error: FreightExchangeError) -> None:
-        super().__init__(error)
-        self.error = error
-
-
 class Outcome:
     """Middleware that turns a reply into a result, or into a described and masked error.
 
     A write that has begun to leave is in doubt until its reply shows its effect or its refusal, even after an error.
+    An attempt that may be repeated ends with an error that is not settled.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -213,7 +205,7 @@ class Outcome:
             # After its middleware has returned, nothing of this attempt may be sent.
             call.stopped = True
         describe(error, call, self._redactor, reply)
-        raise FailedAttemptError(error)
+        raise error
 
     def _raise(self, call: Call, failure: Exception, reply: Response | None) -> NoReturn:
         if not isinstance(failure, FreightExchangeError):
@@ -235,10 +227,8 @@ class Outcome:
             place = f" at {failure.path}" if isinstance(failure, DecodeError) and failure.path != "$" else ""
             cause = None if failure.settled else failure
             raise outcome_unknown(call, f"{failure.message}{place}", self._redactor, cause) from None
-        if isinstance(failure, TransportError | DecodeError):
-            raise FailedAttemptError(failure) from None
-        failure.settled = isinstance(failure, DeadlineExceededError)
-        raise failure
+        failure.settled = not isinstance(failure, TransportError | DecodeError)
+        raise failure from None
 
 
 def outcome_unknown(
@@ -337,10 +327,12 @@ class Retry:
     async def __call__(self, call: Call, request: Request, call_next: Result) -> object:
         # Without tenacity, which takes a tenth of the time of a call that succeeds at once.
         result: object = None
-        first: FailedAttemptError | None = None
+        first: FreightExchangeError | None = None
         try:
             result = await call_next(call, request)
-        except FailedAttemptError as failed:
+        except FreightExchangeError as failed:
+            if failed.settled:
+                raise
             first = failed
         # Outside of the handler, so that no later error has the first one as its context.
         if first is not None:
@@ -350,21 +342,21 @@ class Retry:
             self._tokens = min(self._budget, self._tokens + 1)
         return result
 
-    async def _repeated(self, first: FailedAttemptError, call: Call, request: Request, call_next: Result) -> object:
-        error, rule = first.error, _STOP
+    async def _repeated(self, error: FreightExchangeError, call: Call, request: Request, call_next: Result) -> object:
+        rule = _STOP
 
         async def attempt() -> object:
             number = retrying.statistics["attempt_number"]
             if number == 1:
-                raise first
+                raise error
             return await call_next(call, attrs.evolve(request, attempt=number))
 
         def retry(state: RetryCallState) -> bool:
             nonlocal error, rule
             failure = state.outcome.exception() if state.outcome is not None else None
-            if not isinstance(failure, FailedAttemptError):
+            if not isinstance(failure, FreightExchangeError) or failure.settled:
                 return False
-            error = failure.error
+            error = failure
             rule = rule_of(error, call.kind, call.limits.retries)
             return state.attempt_number < rule.attempts and self._tokens >= rule.cost
 
@@ -391,8 +383,11 @@ class Retry:
         retrying = AsyncRetrying(
             retry=retry, wait=wait, stop=stop, before_sleep=announce, sleep=anyio.sleep, reraise=True
         )
-        with suppress(FailedAttemptError):
+        try:
             return await retrying(attempt)
+        except FreightExchangeError as failure:
+            if failure.settled:
+                raise
         if rule_of(error, call.kind, call.limits.retries).is_in_doubt:
             raise outcome_unknown(call, error.message, self._redactor, error)
         call.reset()
