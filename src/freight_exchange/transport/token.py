@@ -75,6 +75,7 @@ class Grant:
         return self.obtained.elapsed() >= self.lifetime - (self._share * leeway_of(self.lifetime) if early else 0.0)
 
 
+@attrs.define(eq=False, repr=False)
 class Token:
     """Middleware that attaches the token; after a refusal it logs in once and replays the request once.
 
@@ -87,30 +88,26 @@ class Token:
     name the user name or password count as a rejection.
     """
 
-    def __init__(
-        self,
-        hooks: Hooks,
-        credentials: Credentials,
-        log_in: LoginCall,
-        on_refused: Callable[[Secret], None] = lambda _: None,
-    ) -> None:
-        self._hooks = hooks
-        self._credentials = credentials
-        self._log_in = log_in
-        self._on_refused = on_refused
-        self._lock = anyio.Lock()
-        self._grant: Grant | None = None
-        self._generation = 0
-        self._replaced_refused: clock.Reading | None = None
-        self._tries = 0
-        self._failure: FreightExchangeError | None = None
-        self._next_early = 0.0
-        self._proven: set[str] = set()
-        # Credentials and error of the last refusal. Without credentials, it holds any login.
-        self._rejected: tuple[str, Secret] | None = None
-        self._refusal: FreightExchangeError | None = None
-        self._held_until = self._hold = self._next_fetch = 0.0
-        self._rejections = 0
+    _hooks: Hooks
+    _credentials: Credentials
+    _log_in: LoginCall
+    _on_refused: Callable[[Secret], None] = lambda _: None
+
+    _lock: anyio.Lock = attrs.field(init=False, factory=anyio.Lock)
+    _grant: Grant | None = None
+    _generation: int = 0
+    _replaced_refused: clock.Reading | None = None
+    _tries: int = 0
+    _failure: FreightExchangeError | None = None
+    _next_early: float = 0.0
+    _proven: set[str] = attrs.field(init=False, factory=set)
+    # Credentials and error of the last refusal. Without credentials, it holds any login.
+    _rejected: tuple[str, Secret] | None = None
+    _refusal: FreightExchangeError | None = None
+    _held_until: float = 0.0
+    _hold: float = 0.0
+    _next_fetch: float = 0.0
+    _rejections: int = 0
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
         generation, grant = await self._current()

@@ -199,26 +199,19 @@ class TokenFile:
             )
 
 
+@attrs.define(eq=False, repr=False)
 class SharedLogin:
     """Login that reads a token file first, and writes its own token there, one process at a time.
 
     The others poll until the token is in the file or the lock is free; after `lock_timeout` they do not wait any more.
     """
 
-    def __init__(
-        self,
-        file: TokenFile,
-        base_url: str,
-        log_in: LoginCall,
-        adopt: Callable[[Grant, Secret], None],
-        lock_timeout: float,
-    ) -> None:
-        self._file = file
-        self._base_url = base_url
-        self._log_in = log_in
-        self._adopt = adopt
-        self._lock_timeout = lock_timeout
-        self._refused: deque[Secret] = deque(maxlen=16)
+    _file: TokenFile
+    _base_url: str
+    _log_in: LoginCall
+    _adopt: Callable[[Grant, Secret], None]
+    _lock_timeout: float
+    _refused: deque[Secret] = attrs.field(init=False, factory=lambda: deque(maxlen=16))
 
     def refuse(self, token: Secret) -> None:
         """Adopt this token no more: the service refused it."""
@@ -241,7 +234,21 @@ class SharedLogin:
         if found is None:
             _logger.warning("the token file %s is not free for long; this process logs in without waiting for it", path)
         try:
-            return await self._logged_in(path, email, password)
+            started = clock.now()
+            grant = await self._log_in(email, password)
+            login = CachedLogin(
+                base_url=self._base_url,
+                account=email,
+                token=grant.token.reveal(),
+                lifetime=grant.lifetime,
+                user=grant.user,
+                boot_id=started.boot_id,
+                uptime=started.boot,
+                wall=started.wall,
+            )
+            with anyio.move_on_after(_WRITE_TIMEOUT):
+                await self._in_thread(partial(self._file.write, path, login))
+            return grant
         finally:
             if found is not None:
                 found.release()
@@ -258,23 +265,6 @@ class SharedLogin:
             # The last holder of the lock may have logged in meanwhile.
             lock = lock or self._file.lock(path)
         return lock
-
-    async def _logged_in(self, path: Path, email: str, password: Secret) -> Grant:
-        started = clock.now()
-        grant = await self._log_in(email, password)
-        login = CachedLogin(
-            base_url=self._base_url,
-            account=email,
-            token=grant.token.reveal(),
-            lifetime=grant.lifetime,
-            user=grant.user,
-            boot_id=started.boot_id,
-            uptime=started.boot,
-            wall=started.wall,
-        )
-        with anyio.move_on_after(_WRITE_TIMEOUT):
-            await self._in_thread(partial(self._file.write, path, login))
-        return grant
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         if self._file.inline:
