@@ -6,7 +6,6 @@ A problem with the file causes one more login and a warning, but no call fails.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import random
@@ -82,92 +81,26 @@ class TokenFile:
     a network are unreliable.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, *, inline: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, inline: bool = False) -> None:
         """
         Args:
-            path: Path of the file, for one account of one service; it is made if it is missing. With `None`, each
-                account of each service has a file of its own in the user's state folder.
+            path: Path of the file, for one account of one service; it is made if it is missing.
             inline: Block the loop instead of using a worker thread, for tests under virtual time.
 
         Raises:
             ConfigurationError: The path is not a valid path of a file.
         """
-        self._path = None if path is None else _absolute(path)
+        self.path = _absolute(path)
         self.inline = inline
         self._warned: set[str] = set()
 
     def __repr__(self) -> str:
-        return "TokenFile()" if self._path is None else f"TokenFile({str(self._path)!r})"
+        return f"TokenFile({str(self.path)!r})"
 
     def read(self) -> CachedLogin | None:
-        """Return the login in the file, of any account and service; `None` without a usable one. It may block.
-
-        Raises:
-            ConfigurationError: The store has no path, but a file for each account.
-        """
-        return self._read(self._own_path())
-
-    def forget(self) -> bool:
-        """Remove the file with its login; return whether there was one. It may block.
-
-        Raises:
-            ConfigurationError: The store has no path, but a file for each account; or the file cannot be removed.
-        """
-        path = self._own_path()
+        """Return the login in the file, of any account and service; `None` without a usable one. It may block."""
         try:
-            path.unlink()
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise ConfigurationError(f"the token file {path} cannot be removed: {error.strerror}") from None
-        return True
-
-    def _own_path(self) -> Path:
-        if self._path is None:
-            raise ConfigurationError("there is a file for each account: give TokenFile the path of one")
-        return self._path
-
-    def path_for(self, base_url: str, account: str) -> Path:
-        key = hashlib.sha256(f"{base_url}\n{account}".encode(errors="replace")).hexdigest()[:16]
-        return self._path or _state_folder() / f"token-{key}.json"
-
-    def find(self, path: Path, base_url: str, account: str) -> CachedLogin | None:
-        """Return the login of the account, if it can be used without another one."""
-        login = self._read(path)
-        if login is not None and (login.base_url, login.account) != (base_url, account):
-            self._warn(path, "it has the login of another one")
-            return None
-        return login if login is not None and login.is_fresh() else None
-
-    def lock(self, path: Path) -> FileLock | None:
-        """Lock the file: `None` while another process has it."""
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return FileLock.acquire(path.with_name(f"{path.name}.lock"))
-        except OSError as error:
-            self._warn(path, error)
-            return FileLock()
-
-    def write(self, path: Path, login: CachedLogin) -> None:
-        """Replace the file, so that no reader sees half of it."""
-        try:
-            if os.path.lexists(path) and not _is_own(path.lstat()):
-                raise PermissionError("owner or kind")
-            # Only its owner can read the draft.
-            file, draft = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".tmp")
-            with contextlib.ExitStack() as undo:
-                undo.callback(Path(draft).unlink, missing_ok=True)
-                with os.fdopen(file, "w") as opened:
-                    opened.write(to_json(login))
-                    opened.flush()
-                    os.fsync(file)
-                Path(draft).replace(path)
-        except OSError as error:
-            self._warn(path, error)
-
-    def _read(self, path: Path) -> CachedLogin | None:
-        try:
-            with os.fdopen(os.open(path, _READ_FLAGS), "rb") as opened:
+            with os.fdopen(os.open(self.path, _READ_FLAGS), "rb") as opened:
                 # By the descriptor, so that the checked file is the one that is read.
                 found = os.fstat(opened.fileno())
                 is_private = not hasattr(os, "geteuid") or not found.st_mode & 0o077
@@ -179,14 +112,62 @@ class TokenFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._warn(path, error)
+            self._warn(error)
             return None
         except Exception:  # noqa: BLE001  # any other fault of the content, whose error would show the token
             pass
-        self._warn(path, "its content cannot be read")
+        self._warn("its content cannot be read")
         return None
 
-    def _warn(self, path: Path, problem: OSError | str) -> None:
+    def forget(self) -> bool:
+        """Remove the file with its login; return whether there was one. It may block.
+
+        Raises:
+            ConfigurationError: It cannot be removed.
+        """
+        try:
+            self.path.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise ConfigurationError(f"the token file {self.path} cannot be removed: {error.strerror}") from None
+        return True
+
+    def find(self, base_url: str, account: str) -> CachedLogin | None:
+        """Return the login of the account, if it can be used without another one."""
+        login = self.read()
+        if login is not None and (login.base_url, login.account) != (base_url, account):
+            self._warn("it has the login of another one")
+            return None
+        return login if login is not None and login.is_fresh() else None
+
+    def lock(self) -> FileLock | None:
+        """Lock the file: `None` while another process has it."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return FileLock.acquire(self.path.with_name(f"{self.path.name}.lock"))
+        except OSError as error:
+            self._warn(error)
+            return FileLock()
+
+    def write(self, login: CachedLogin) -> None:
+        """Replace the file, so that no reader sees half of it."""
+        try:
+            if os.path.lexists(self.path) and not _is_own(self.path.lstat()):
+                raise PermissionError("owner or kind")
+            # Only its owner can read the draft.
+            file, draft = tempfile.mkstemp(dir=self.path.parent, prefix=f"{self.path.name}.", suffix=".tmp")
+            with contextlib.ExitStack() as undo:
+                undo.callback(Path(draft).unlink, missing_ok=True)
+                with os.fdopen(file, "w") as opened:
+                    opened.write(to_json(login))
+                    opened.flush()
+                    os.fsync(file)
+                Path(draft).replace(self.path)
+        except OSError as error:
+            self._warn(error)
+
+    def _warn(self, problem: OSError | str) -> None:
         reason = problem if isinstance(problem, str) else problem.strerror or str(problem)
         # Each problem once: a waiting process reads the file again and again.
         if reason not in self._warned:
@@ -194,7 +175,7 @@ class TokenFile:
             _logger.warning(
                 "the token file %s is not used: it must be a regular file of this user, which no other user can open,"
                 " no link, and for one account of one service (%s); each process logs in for itself",
-                path,
+                self.path,
                 reason,
             )
 
@@ -218,12 +199,11 @@ class SharedLogin:
         self._refused.append(token)
 
     async def __call__(self, email: str, password: Secret) -> Grant:
-        path = self._file.path_for(self._base_url, email)
         found: CachedLogin | FileLock | None = None
         pause = _FIRST_PAUSE
         # With jitter: the first process that stops waiting logs in for the others.
         with anyio.move_on_after(self._lock_timeout * random.uniform(0.8, 1.0)):
-            while (found := await self._in_thread(partial(self._login_or_lock, path, email))) is None:
+            while (found := await self._in_thread(partial(self._login_or_lock, email))) is None:
                 await anyio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(_MAX_PAUSE, 1.5 * pause)
         if isinstance(found, CachedLogin):
@@ -232,7 +212,7 @@ class SharedLogin:
             self._adopt(grant, password)
             return grant
         if found is None:
-            _logger.warning("the token file %s is not free for long; this process logs in without waiting for it", path)
+            _logger.warning("the %r is not free for long; this process logs in without waiting for it", self._file)
         try:
             started = clock.now()
             grant = await self._log_in(email, password)
@@ -247,23 +227,23 @@ class SharedLogin:
                 wall=started.wall,
             )
             with anyio.move_on_after(_WRITE_TIMEOUT):
-                await self._in_thread(partial(self._file.write, path, login))
+                await self._in_thread(partial(self._file.write, login))
             return grant
         finally:
             if found is not None:
                 found.release()
 
-    def _login_or_lock(self, path: Path, email: str) -> CachedLogin | FileLock | None:
+    def _login_or_lock(self, email: str) -> CachedLogin | FileLock | None:
         """Return an acceptable login, or the lock for a new one, or `None` while another process logs in."""
         lock: FileLock | None = None
         for _ in range(2):
-            login = self._file.find(path, self._base_url, email)
+            login = self._file.find(self._base_url, email)
             if login is not None and Secret(login.token) not in self._refused:
                 if lock is not None:
                     lock.release()
                 return login
             # The last holder of the lock may have logged in meanwhile.
-            lock = lock or self._file.lock(path)
+            lock = lock or self._file.lock()
         return lock
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -285,12 +265,3 @@ def _absolute(value: str | os.PathLike[str]) -> Path:
         if os.fspath(value) and not is_folder and b"\0" not in os.fsencode(path):
             return path
     raise ConfigurationError(f"TokenFile needs the path of a file, not {value!r}")
-
-
-def _state_folder() -> Path:
-    # Imported here: most programs name a path, or share nothing.
-    import platformdirs
-
-    with contextlib.suppress(RuntimeError):
-        return platformdirs.user_state_path("freight-exchange", appauthor=False)
-    raise ConfigurationError("there is no home directory for the token file: give TokenFile a path")
