@@ -15,7 +15,7 @@ from freight_exchange.models import Write
 if TYPE_CHECKING:
     from freight_exchange.config import Config
     from freight_exchange.errors import FreightExchangeError, Reconciler
-    from freight_exchange.transport.redact import Secret
+    from freight_exchange.transport.redact import Redactor, Secret
 
 
 class RequestKind(enum.Enum):
@@ -111,6 +111,7 @@ class Call:
     path: str
     read: Callable[[Response, Describe], Any]
     limits: Config
+    redactor: Redactor
     started: float
     call_id: str = attrs.Factory(lambda: os.urandom(8).hex())
     write: Write | None = None

@@ -26,7 +26,7 @@ import httpx
 from freight_exchange import __version__
 from freight_exchange.errors import ConfigurationError, DecodeError, FreightExchangeError, TransportError
 from freight_exchange.transport.call import Call, Request, RequestKind, Response
-from freight_exchange.transport.redact import Redactor, Secret, sending
+from freight_exchange.transport.redact import Secret, sending
 from freight_exchange.wire.json import MAX_BODY
 
 if TYPE_CHECKING:
@@ -67,9 +67,8 @@ class NotSent(BaseException):
 class Network:
     """Innermost sender of a call."""
 
-    def __init__(self, base_url: str, connections: Connections | CallersClient, redactor: Redactor) -> None:
+    def __init__(self, base_url: str, connections: Connections | CallersClient) -> None:
         self._connections = connections
-        self._redactor = redactor
         self._library = connections.library
         try:
             self._base = self._library.URL(base_url)
@@ -89,7 +88,7 @@ class Network:
         trace = _Trace(call) if self._base.scheme == "https" or call.kind is not RequestKind.READ else None
         native = self._native(call, request, trace)
         failure: FreightExchangeError
-        sending.set((self._redactor, call.kind is RequestKind.LOGIN))
+        sending.set((call.redactor, call.kind is RequestKind.LOGIN))
         try:
             if call.limits.send_limit is not None and call.limits.send_limit.is_over:
                 raise NotSent

@@ -6,7 +6,6 @@ masked first and cut afterwards, since half a secret is not recognised.
 
 from __future__ import annotations
 
-import http
 import json
 import logging
 import math
@@ -68,9 +67,6 @@ class Redactor:
         # A reply may be older than a token refresh, and repeat an earlier token.
         self._tokens: deque[Secret] = deque(maxlen=4)
         self._known: tuple[str, ...] | None = None
-
-    def __repr__(self) -> str:
-        return "Redactor()"
 
     def add(self, secret: Secret) -> None:
         self._fixed.add(secret)
@@ -196,7 +192,6 @@ _LOGGERS: Final = (
     *_LIBRARIES,
     *(f"{core}.{part}" for core in ("httpcore", "httpcore2") for part in ("connection", "http11", "http2", "proxy")),
 )
-_PHRASES: Final = frozenset(status.phrase for status in http.HTTPStatus)
 
 sending: ContextVar[tuple[Redactor, bool] | None] = ContextVar("sending", default=None)
 """Redactor of the request that is being sent, and whether it is a login, for the filter of the libraries' logs."""
@@ -223,7 +218,7 @@ def _mask_record(record: logging.LogRecord) -> bool:
         event, _, facts = record.getMessage().partition(" ")
         if event.startswith("receive_") and facts:
             record.msg, record.args = f"{event} {MASK}", ()
-    elif is_login and isinstance(record.args, tuple) and record.args and record.args[-1] not in _PHRASES:
+    elif is_login and isinstance(record.args, tuple) and record.args:
         # The library's line ends with the reason phrase.
         record.args = (*record.args[:-1], MASK)
     message = record.getMessage()

@@ -16,6 +16,7 @@ import attrs
 from tenacity import AsyncRetrying, RetryCallState
 
 from freight_exchange import wire
+from freight_exchange.base import NO_HEADERS
 from freight_exchange.errors import (
     APIStatusError,
     AuthenticationError,
@@ -176,84 +177,76 @@ def _json(response: Response) -> object:
 # Attempts
 
 
-class Outcome:
-    """Middleware that turns a reply into a result, or into a described and masked error.
+async def outcome(call: Call, request: Request, call_next: Send) -> object:
+    """Turn a reply into a result, or into a described and masked error. It is a middleware.
 
     A write that has begun to leave is in doubt until its reply shows its effect or its refusal, even after an error.
     An attempt that may be repeated ends with an error that is not settled.
     """
+    call.stopped = False
+    reply: Response | None = None
+    try:
+        response = await call_next(call, request)
+        # A middleware's answer proves nothing about a write: the network's own reply decides.
+        reply = call.reply if call.in_doubt else response
+        if reply is None:
+            raise TransportError("a middleware answered for a write that has no reply")
+        map_error = login_error if call.kind is RequestKind.LOGIN else error_of
+        error = map_error(reply, call.redactor)
+        if error is None:
+            return call.read(response, partial(describe, call=call, response=reply))
+    except Exception as failure:  # noqa: BLE001  # a bug of a middleware too: the outcome of the write matters more
+        _raise(call, failure, reply)
+    finally:
+        # After its middleware has returned, nothing of this attempt may be sent.
+        call.stopped = True
+    describe(error, call, reply)
+    raise error
 
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
 
-    async def __call__(self, call: Call, request: Request, call_next: Send) -> object:
-        call.stopped = False
-        reply: Response | None = None
-        try:
-            response = await call_next(call, request)
-            # A middleware's answer proves nothing about a write: the network's own reply decides.
-            reply = call.reply if call.in_doubt else response
-            if reply is None:
-                raise TransportError("a middleware answered for a write that has no reply")
-            map_error = login_error if call.kind is RequestKind.LOGIN else error_of
-            error = map_error(reply, self._redactor)
-            if error is None:
-                return call.read(response, partial(describe, call=call, redactor=self._redactor, response=reply))
-        except Exception as failure:  # noqa: BLE001  # a bug of a middleware too: the outcome of the write matters more
-            self._raise(call, failure, reply)
-        finally:
-            # After its middleware has returned, nothing of this attempt may be sent.
-            call.stopped = True
-        describe(error, call, self._redactor, reply)
-        raise error
-
-    def _raise(self, call: Call, failure: Exception, reply: Response | None) -> NoReturn:
-        if not isinstance(failure, FreightExchangeError):
-            if not call.in_doubt:
-                raise failure
-            message = f"{type(failure).__name__} was raised after the request began to leave"
-            raise outcome_unknown(call, message, self._redactor) from failure
-        if failure.settled and not call.in_doubt:
+def _raise(call: Call, failure: Exception, reply: Response | None) -> NoReturn:
+    if not isinstance(failure, FreightExchangeError):
+        if not call.in_doubt:
             raise failure
-        # The frames of the decoder contain the reply, which may repeat a token.
-        failure.__traceback__ = None
-        # Only this call's own state counts: a settled error is a middleware's, about another call.
-        if not failure.settled and isinstance(failure, TransportError | DecodeError | DeadlineExceededError):
-            describe(failure, call, self._redactor, reply)
-            # The reply to a login contains a token that is not known yet, and cannot be masked.
-            if reply is not None and call.kind is not RequestKind.LOGIN:
-                failure.body = self._redactor.excerpt(reply.content)
-        if call.in_doubt:
-            place = f" at {failure.path}" if isinstance(failure, DecodeError) and failure.path != "$" else ""
-            cause = None if failure.settled else failure
-            raise outcome_unknown(call, f"{failure.message}{place}", self._redactor, cause) from None
-        failure.settled = not isinstance(failure, TransportError | DecodeError)
-        raise failure from None
+        message = f"{type(failure).__name__} was raised after the request began to leave"
+        raise outcome_unknown(call, message) from failure
+    if failure.settled and not call.in_doubt:
+        raise failure
+    # The frames of the decoder contain the reply, which may repeat a token.
+    failure.__traceback__ = None
+    # Only this call's own state counts: a settled error is a middleware's, about another call.
+    if not failure.settled and isinstance(failure, TransportError | DecodeError | DeadlineExceededError):
+        describe(failure, call, reply)
+        # The reply to a login contains a token that is not known yet, and cannot be masked.
+        if reply is not None and call.kind is not RequestKind.LOGIN:
+            failure.body = call.redactor.excerpt(reply.content)
+    if call.in_doubt:
+        place = f" at {failure.path}" if isinstance(failure, DecodeError) and failure.path != "$" else ""
+        raise outcome_unknown(call, f"{failure.message}{place}", None if failure.settled else failure) from None
+    failure.settled = not isinstance(failure, TransportError | DecodeError)
+    raise failure from None
 
 
-def outcome_unknown(
-    call: Call, message: str, redactor: Redactor, cause: FreightExchangeError | None = None
-) -> OutcomeUnknownError:
+def outcome_unknown(call: Call, message: str, cause: FreightExchangeError | None = None) -> OutcomeUnknownError:
     error = OutcomeUnknownError(
         f"{message}; whether it was carried out is not known",
         write=call.write,
         _exchange=call.reconciler,
         status=None if cause is None else cause.status,
         body=None if cause is None else cause.body,
+        headers=NO_HEADERS if cause is None else cause.headers,
+        settled=True,
     )
-    describe(error, call, redactor)
-    if cause is not None:
-        error.headers = cause.headers
-    error.settled = True
+    describe(error, call)
     return error
 
 
-def describe(error: FreightExchangeError, call: Call, redactor: Redactor, response: Response | None = None) -> None:
+def describe(error: FreightExchangeError, call: Call, response: Response | None = None) -> None:
     """Complete an error with the circumstances of its call, and mask it."""
     error.method, error.call_id = call.method, call.call_id
     if isinstance(error, DecodeError):
         error.request_path = call.path
-        redact_decode_error(error, redactor)
+        redact_decode_error(error, call.redactor)
     else:
         error.path = call.path
     error.attempts = call.sends
@@ -261,7 +254,7 @@ def describe(error: FreightExchangeError, call: Call, redactor: Redactor, respon
     if response is not None:
         is_login = call.kind is RequestKind.LOGIN
         error.status = response.status
-        error.headers = reply_headers(response.headers, redactor, login=is_login)
+        error.headers = reply_headers(response.headers, call.redactor, login=is_login)
 
 
 class Rule(NamedTuple):
@@ -319,9 +312,8 @@ class Retry:
     all fail are at most 1,035 requests.
     """
 
-    def __init__(self, hooks: Hooks, redactor: Redactor, budget: int) -> None:
+    def __init__(self, hooks: Hooks, budget: int) -> None:
         self._hooks = hooks
-        self._redactor = redactor
         self._budget = self._tokens = budget
 
     async def __call__(self, call: Call, request: Request, call_next: Result) -> object:
@@ -389,7 +381,7 @@ class Retry:
             if failure.settled:
                 raise
         if rule_of(error, call.kind, call.limits.retries).is_in_doubt:
-            raise outcome_unknown(call, error.message, self._redactor, error)
+            raise outcome_unknown(call, error.message, error)
         call.reset()
         error.settled = True
         raise error
@@ -398,8 +390,7 @@ class Retry:
 class Deadline:
     """Middleware that cancels the call when its deadline has passed, or when its client is closed."""
 
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
+    def __init__(self) -> None:
         self.running: dict[anyio.CancelScope, int] = {}
         """Scopes of the running calls, with the tasks that they run in."""
         self.is_closed = False
@@ -413,16 +404,14 @@ class Deadline:
             finally:
                 call.stopped = True
                 del self.running[call.scope]
-        if self.is_closed:
-            message = "the client was closed during the call"
-            error: FreightExchangeError = TransportError(message, permanent=True, unsent=not call.began)
-        else:
-            message = f"the deadline of {call.limits.deadline:g} s has passed"
-            error = DeadlineExceededError(f"{message}{call.queue}; nothing took effect")
+        passed = f"the deadline of {call.limits.deadline:g} s has passed"
+        message = "the client was closed during the call" if self.is_closed else passed
         if call.in_doubt:
-            raise outcome_unknown(call, f"{message} after the request began to leave", self._redactor)
-        describe(error, call, self._redactor)
-        error.settled = True
+            raise outcome_unknown(call, f"{message} after the request began to leave")
+        error: FreightExchangeError = DeadlineExceededError(f"{message}{call.queue}; nothing took effect", settled=True)
+        if self.is_closed:
+            error = TransportError(message, permanent=True, unsent=not call.began, settled=True)
+        describe(error, call)
         raise error
 
     async def aclose(self, seconds: float) -> None:

@@ -21,7 +21,7 @@ from freight_exchange.transport.call import Call, Describe, Request, RequestKind
 from freight_exchange.transport.limits import Brake, Slots
 from freight_exchange.transport.network import CallersClient, Connections, Network
 from freight_exchange.transport.redact import Redactor, Secret, filter_logs, reply_headers
-from freight_exchange.transport.retry import Deadline, Outcome, Retry
+from freight_exchange.transport.retry import Deadline, Retry, outcome
 from freight_exchange.transport.token import Grant, Token
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _LAST_RECORD_TIMEOUT = 1.0
 class Transport:
     """Transport of a client: sends each call through the layers, outermost first.
 
-    `Deadline` ends the call in time; `Retry` repeats what is safe to repeat; `Outcome` makes a reply a result, or a
+    `Deadline` ends the call in time; `Retry` repeats what is safe to repeat; `outcome` makes a reply a result, or a
     masked error; the user's middleware; `Token` attaches the token; `Report` tells log and hooks; `Brake` and `Slots`
     limit what is sent; `Network` sends it. Before `open`, `backend` may replace httpcore's, for exchanges in memory.
     """
@@ -67,7 +67,7 @@ class Transport:
                 f"this client is {'closed: make a new one' if self._is_closed else 'open already'}"
             )
         self._loop = anyio.lowlevel.current_token()
-        options, redactor = self._options, self.redactor
+        options = self._options
         filter_logs()
         self._connections: Connections | CallersClient
         if options.http_client is None:
@@ -76,7 +76,7 @@ class Transport:
             )
             # A proxy may repeat its password in its answer, which httpcore logs.
             for secret in self._connections.secrets:
-                redactor.add(secret)
+                self.redactor.add(secret)
         else:
             self._connections = CallersClient(options.http_client)
         if options.token_store is None:
@@ -89,13 +89,13 @@ class Transport:
             seconds = self._login_options.deadline / 2
             shared = SharedLogin(options.token_store, options.base_url, self._log_in, self._adopt, seconds)
             self._token = Token(options.hooks, options.credentials, shared, shared.refuse)
-        self._deadline = Deadline(redactor)
-        retry = Retry(options.hooks, redactor, options.retries.budget)
-        above = [self._deadline, retry, Outcome(redactor), *map(_guarded, options.middleware)]
-        report, brake = Report(options.hooks, redactor), Brake()
+        self._deadline = Deadline()
+        retry = Retry(options.hooks, options.retries.budget)
+        above = [self._deadline, retry, outcome, *map(_guarded, options.middleware)]
+        report, brake = Report(options.hooks), Brake()
         reads = Slots(options.max_connections, "connections", "max_connections")
         writes = Slots(options.max_writes, "slots for writes", "max_writes")
-        network = Network(options.base_url, self._connections, redactor)
+        network = Network(options.base_url, self._connections)
         # The reply to a login delays logins only, in `Token`. Writes share the pool of a caller's client with reads.
         below = {
             RequestKind.LOGIN: [report, reads],
@@ -141,6 +141,7 @@ class Transport:
             started=anyio.current_time() if started is None else started,
             write=write,
             reconciler=exchange,
+            redactor=self.redactor,
         )
         request = Request(
             method=method, path=path, kind=kind, content=content, params=params, call_id=call.call_id, write=write
@@ -217,9 +218,8 @@ def _masked(user: User, mask: Callable[[object], Any]) -> User:
 class Report:
     """Middleware that reports each attempt to log and hooks, after its connection is free again."""
 
-    def __init__(self, hooks: Hooks, redactor: Redactor) -> None:
+    def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
-        self._redactor = redactor
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
         began = anyio.current_time()
@@ -246,7 +246,7 @@ class Report:
 
         headers = NO_HEADERS
         if isinstance(end, Response):
-            headers = reply_headers(end.headers, self._redactor, login=call.kind is RequestKind.LOGIN)
+            headers = reply_headers(end.headers, call.redactor, login=call.kind is RequestKind.LOGIN)
             # Hooks may outlast the deadline: the reply came in time.
             call.scope.deadline = math.inf
         attempt = Attempt(

@@ -278,11 +278,9 @@ def decode_login(data: object, *, wall: float) -> Login:
         if lifetime is not None and lifetime > _EARLIEST_EPOCH:
             lifetime -= wall
         return Login(structure(_without_secrets(holder), User)[0], token, lifetime)
-    path = "user.access_token" if isinstance(holder, dict) else "user" if isinstance(data, dict) else "$"
-    problem = "no token that a header can carry" if isinstance(token, str) else "missing from the login reply"
     # A traceback with locals would show the token in the reply.
     del data, holder, token
-    raise DecodeError(problem, path=path)
+    raise DecodeError("the reply to a login has no token that a header can carry", path="user.access_token")
 
 
 def is_rejection(data: object) -> bool:
