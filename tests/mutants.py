@@ -290,7 +290,7 @@ _CALLS: Final = (
            {"Token._refused": after(lambda self, *_: setattr(self, "_held_until", 0.0))}, (_LOGIN,)),
     Mutant("retries-without-a-budget", STORM, {"rule_of": yields(lambda rule: rule._replace(cost=0))},
            ("calls/test_retries.py",)),
-    Mutant("retry-after-ignored", STORM, {"replies/retry_after": returns(None)}),
+    Mutant("retry-after-ignored", STORM, {"retry/retry_after": returns(None)}),
     Mutant("calls-not-held-after-a-429", STORM, {"Brake._wait": returns(None)}, ("calls/test_retries.py",)),
     Mutant("secret-in-repr", LEAKED, {"Secret.__repr__": lambda _: lambda self: self._value}, (_SECRETS,)),
     Mutant("secret-cut-before-it-is-masked", LEAKED, {"Redactor.text": lambda _: lambda self, text, size="":

@@ -61,6 +61,8 @@ class DecodeError(FreightExchangeError):
     path: str = "$"  # pyright: ignore[reportIncompatibleVariableOverride]  # never `None` here
     request_path: str | None = None
     raw: object = None
+    is_torn: bool = False
+    """`True` if the reply begins like the right one, but is no JSON."""
 
     @property
     def call_path(self) -> str | None:
@@ -73,7 +75,14 @@ class DecodeError(FreightExchangeError):
 
 
 class APIStatusError(FreightExchangeError):
-    """The service refused the call (service document, section 7). The call had no effect."""
+    """The service refused the call (service document, section 7). The call had no effect.
+
+    Attributes:
+        retry_after: Seconds until the service asks to try again or, after a refused login, until the client tries the
+            next one; otherwise `None`.
+    """
+
+    retry_after: float | None = None
 
 
 class BadRequestError(APIStatusError):
@@ -81,13 +90,7 @@ class BadRequestError(APIStatusError):
 
 
 class AuthenticationError(APIStatusError):
-    """The service does not accept the token, and a new one would not help (service document, section 5).
-
-    Attributes:
-        retry_after: Seconds until the client tries the next login, if a login was refused; otherwise `None`.
-    """
-
-    retry_after: float | None = None
+    """The service does not accept the token, and a new one would not help (service document, section 5)."""
 
 
 class LoginRejectedError(AuthenticationError):
@@ -103,23 +106,11 @@ class NotFoundError(APIStatusError):
 
 
 class RateLimitedError(APIStatusError):
-    """Status 429: too many calls.
-
-    Attributes:
-        retry_after: Seconds after which the service asks to try again.
-    """
-
-    retry_after: float | None = None
+    """Status 429: too many calls."""
 
 
 class ServerError(APIStatusError):
-    """Status 5xx on a read or a login. For a write it becomes an `OutcomeUnknownError`.
-
-    Attributes:
-        retry_after: Seconds after which the service asks to try again.
-    """
-
-    retry_after: float | None = None
+    """Status 5xx on a read or a login. For a write it becomes an `OutcomeUnknownError`."""
 
 
 class StoreError(FreightExchangeError):
@@ -278,20 +269,16 @@ READ_ERRORS: Final = (TransportError, DeadlineExceededError, DecodeError, APISta
 
 def is_transient(error: FreightExchangeError) -> bool:
     """Return whether the same read may succeed later."""
-    match error:
-        case AuthenticationError():
-            return error.retry_after is not None
-        case TransportError():
-            return not error.permanent
-        case APIStatusError():
-            return isinstance(error, ServerError | RateLimitedError)
-        case _:
-            return isinstance(error, DeadlineExceededError | DecodeError | FeedProtocolError)
+    if isinstance(error, AuthenticationError):
+        return error.retry_after is not None
+    if isinstance(error, APIStatusError):
+        return isinstance(error, ServerError | RateLimitedError)
+    return isinstance(error, READ_ERRORS) and not getattr(error, "permanent", False)
 
 
 def retry_delay(error: FreightExchangeError) -> float | None:
     """Return the seconds until the service accepts another request or the client tries another login, if known."""
-    return error.retry_after if isinstance(error, RateLimitedError | ServerError | AuthenticationError) else None
+    return error.retry_after if isinstance(error, APIStatusError) else None
 
 
 def is_from_login(error: FreightExchangeError) -> bool:

@@ -41,7 +41,6 @@ from freight_exchange.models import (
     NotApplied,
     OfferStatus,
     Publish,
-    RateRequestDraft,
     Reconciliation,
     Respond,
     Route,
@@ -79,11 +78,6 @@ class _Absence:
 _Conclusion = Reconciliation | _Absence
 _NOT_APPLIED: Final = _Absence(NotApplied())
 
-_LISTINGS: Final[dict[type, tuple[type, Listed[Any]]]] = {
-    SubmitOffer: (Bid, BIDS), Publish: (Listing, OFFERS), Respond: (Listing, OFFERS), CreateRoute: (Route, ROUTES),
-    UpdateRoute: (Route, ROUTES),
-}  # fmt: skip
-"""Records and listings that show a write."""
 _VIEWS: Final = (None, *BidsType)
 """Types of the listing of bids. The document does not state which bids the plain one omits."""
 
@@ -144,9 +138,9 @@ async def reconcile(
     """
     if not isinstance(settle, timedelta) or settle < timedelta(0):
         raise ValidationError("settle must be a timedelta that is not negative", field="settle")
-    if type(write) not in _LISTINGS:
+    if type(write) not in _KINDS:
         return StillUnknown()
-    kind, listed = _LISTINGS[type(write)]
+    kind, listed, conclude = _KINDS[type(write)]
     # An iterator would be empty at the second reading.
     if baseline is not None and not (isinstance(baseline, Sequence) and all(isinstance(one, kind) for one in baseline)):
         raise ConfigurationError(f"the baseline of this write is a sequence of {kind.__name__}s, not of other records")
@@ -167,7 +161,7 @@ async def reconcile(
                     raise
                 continue
             served.add(number)
-            conclusion = _conclude(write, before, records, is_complete=is_complete, is_plain=number == 0)
+            conclusion = conclude(write, before, records, is_complete, number == 0)
             if not isinstance(conclusion, _Absence):
                 return conclusion
             found, is_proof = conclusion, is_proof and is_complete
@@ -217,28 +211,7 @@ async def _settle(read: Callable[[bool], Awaitable[_Conclusion]], settle: float)
     return doubt
 
 
-# Conclusions from the records of one reading
-
-
-def _conclude(
-    write: Write, baseline: list[Any] | None, records: list[Any], *, is_complete: bool, is_plain: bool
-) -> _Conclusion:
-    match write:
-        case SubmitOffer():
-            # A baseline is from the plain listing: a bid that only another view shows may be older.
-            is_comparable = is_plain or baseline is None
-            return _offer(write, baseline or [], records, is_complete=is_complete, is_comparable=is_comparable)
-        case Publish():
-            return _publication(write.draft, baseline or [], joined(records))
-        case Respond():
-            return _answer(write, joined(records))
-        case CreateRoute():
-            return _created_route(write.draft, baseline or [], records)
-        case UpdateRoute(route=new):
-            old = next((one for one in baseline or () if one.index == new.index), write.before)
-            return _updated_route(new, old, records)
-        case _:
-            return StillUnknown()
+# Conclusions from the baseline and the records of one reading
 
 
 _COARSEST_ROUNDING: Final = Decimal(1)
@@ -246,10 +219,12 @@ _COARSEST_ROUNDING: Final = Decimal(1)
 
 
 def _offer(
-    write: SubmitOffer, baseline: list[Bid], bids: list[Bid], *, is_complete: bool, is_comparable: bool
+    write: SubmitOffer, baseline: list[Bid] | None, bids: list[Bid], is_complete: bool, is_plain: bool
 ) -> _Conclusion:
     """Look for a bid on the request with this price, and more often than in the baseline."""
-    before = Counter((bid.amount, bid.currency) for bid in baseline if bid.index == write.request)
+    # A baseline is from the plain listing: a bid that only another view shows may be older.
+    is_comparable = is_plain or baseline is None
+    before = Counter((bid.amount, bid.currency) for bid in baseline or () if bid.index == write.request)
     here = [(bid, (bid.amount, bid.currency)) for bid in bids if bid.index == write.request]
     now = Counter(price for _, price in here)
     wanted = write.amount, write.currency
@@ -270,12 +245,13 @@ _COARSEST_VOLUME: Final = Decimal("0.15")
 """Largest relative change of a volume by a server that rounds dimensions."""
 
 
-def _publication(draft: RateRequestDraft, known: list[Listing], listings: list[Listing]) -> _Conclusion:
+def _publication(write: Publish, known: list[Listing] | None, listings: list[Listing], *_: bool) -> _Conclusion:
     """Look for a new request with the same commodity, lane, quantity, volume and weight. Most may be missing."""
+    draft = write.draft
     words = _words(draft.commodity, draft.origin, draft.destination)
     weights = draft.weight, EXACT.multiply(draft.weight, Decimal(draft.quantity))
-    old, near = {one.index for one in known}, list[Listing]()
-    for one in (one for one in listings if one.index not in old):
+    old, near = {one.index for one in known or ()}, list[Listing]()
+    for one in (one for one in joined(listings) if one.index not in old):
         listed = _words(one.commodity, one.origin, one.destination)
         is_measured = one.quantity == draft.quantity and one.weight in weights
         if listed == words and is_measured and one.volume == draft.volume:
@@ -290,8 +266,9 @@ def _words(*words: str | None) -> tuple[str, ...]:
     return tuple(" ".join((word or "").split()).casefold() for word in words)
 
 
-def _answer(write: Respond, listings: list[Listing]) -> _Conclusion:
+def _answer(write: Respond, _: object, listings: list[Listing], *__: bool) -> _Conclusion:
     """Look at the state of the offer. The selection of another offer contradicts an approval."""
+    listings = joined(listings)
     for listing in listings:
         for offer in listing.offers:
             if offer.id != write.offer:
@@ -317,8 +294,8 @@ _VOYAGE: Final = ("origin", "destination", "carrier", "vessel", "voyage_id")
 _TIMES: Final = ("cy_cutoff", "cfs_cutoff", "departure", "arrival")
 
 
-def _created_route(draft: RouteDraft, known: list[Route], routes: list[Route]) -> _Conclusion:
-    old, wanted, near = {route.index for route in known}, _facts(draft), list[Route]()
+def _created_route(write: CreateRoute, known: list[Route] | None, routes: list[Route], *_: bool) -> _Conclusion:
+    old, wanted, near = {route.index for route in known or ()}, _facts(write.draft), list[Route]()
     for route in (route for route in routes if route.index not in old):
         listed = _facts(route)
         if listed == wanted:
@@ -330,8 +307,10 @@ def _created_route(draft: RouteDraft, known: list[Route], routes: list[Route]) -
     return StillUnknown(tuple(near)) if near else _NOT_APPLIED
 
 
-def _updated_route(new: Route, old: Route | None, routes: list[Route]) -> _Conclusion:
+def _updated_route(write: UpdateRoute, known: list[Route] | None, routes: list[Route], *_: bool) -> _Conclusion:
     """Compare the route with what was sent, and with what it was before. If it is neither, another party wrote it."""
+    new = write.route
+    old = next((one for one in known or () if one.index == new.index), write.before)
     route = next((route for route in routes if route.index == new.index), None)
     if route is None:
         return StillUnknown()
@@ -365,3 +344,13 @@ def _facts(route: Route | RouteDraft) -> dict[str, object]:
 def _differing(listed: dict[str, object], sent: dict[str, object]) -> frozenset[str]:
     """Return the fields that both have and that differ."""
     return frozenset(name for name, fact in sent.items() if None not in (fact, listed[name]) and fact != listed[name])
+
+
+_KINDS: Final[dict[type, tuple[type, Listed[Any], Callable[..., _Conclusion]]]] = {
+    SubmitOffer: (Bid, BIDS, _offer),
+    Publish: (Listing, OFFERS, _publication),
+    Respond: (Listing, OFFERS, _answer),
+    CreateRoute: (Route, ROUTES, _created_route),
+    UpdateRoute: (Route, ROUTES, _updated_route),
+}
+"""Records and listings that show a write, and the function that draws a conclusion from a reading of them."""

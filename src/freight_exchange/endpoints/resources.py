@@ -35,7 +35,6 @@ from freight_exchange.models import (
     UpdateRoute,
 )
 from freight_exchange.paging import Listed, Paginator
-from freight_exchange.wire import encoder
 
 R = TypeVar("R")
 
@@ -117,7 +116,7 @@ class Requests(_Resource):
             BadRequestError: The service found the write invalid.
         """
         expect(draft, RateRequestDraft, "draft")
-        body, address = encoder.encode_request_draft(draft), self._service.config.addresses["publish"]
+        body, address = wire.encode_request_draft(draft), self._service.config.addresses["publish"]
         return await self._service.write(Publish(draft), "POST", address, body, wire.decode_one, wire.REQUESTS)
 
 
@@ -172,7 +171,7 @@ class Offers(_Resource):
     ) -> R:
         request = offer.request if isinstance(offer, Offer) else None
         write = Respond(index_of(offer, "offer", Offer), approved, request)
-        body = encoder.encode_response(write.offer, write.approved)
+        body = wire.encode_response(write.offer, write.approved)
         address = self._service.config.addresses["approve"]
         return await self._service.write(write, "POST", address, body, decode, wire.OFFERS)
 
@@ -220,7 +219,7 @@ class Bids:
         words = None if terms is None else validation.text(terms, "terms", allow_empty=True)
         started = anyio.current_time()
         write = SubmitOffer(index, total, await index_of_currency(self._currencies, currency), fees, words)
-        body = encoder.encode_offer(write, self._service.config.currency_field)
+        body = wire.encode_offer(write, self._service.config.currency_field)
         address = self._service.config.addresses["submit"]
         return await self._service.write(write, "POST", address, body, wire.decode_one, wire.BID, started=started)
 
@@ -261,7 +260,7 @@ class Routes(_Resource):
             cy_from, cy_until, cfs_from, cfs_until: Earliest and latest cut-off of container yard and freight station.
         """
         given = {**locals(), "carrier": None if carrier is None else index_of(carrier, "carrier", Carrier)}
-        filters = encoder.encode_route_filters(given)
+        filters = wire.encode_route_filters(given)
         return self._service.listing(ROUTES._replace(parameters=filters), page_size, window, sweep)
 
     async def get(self, index: int) -> Route:
@@ -288,7 +287,7 @@ class Routes(_Resource):
         return await self._write("PUT", route, UpdateRoute(route))
 
     async def _write(self, method: str, route: Route | RouteDraft, write: CreateRoute | UpdateRoute) -> Route | None:
-        body = encoder.encode_route(route, self._service.config.carrier_field)
+        body = wire.encode_route(route, self._service.config.carrier_field)
         return await self._service.write(write, method, "route", body, wire.decode_optional, wire.ROUTES)
 
 

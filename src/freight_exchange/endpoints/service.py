@@ -8,7 +8,6 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import anyio
 import attrs
 
 from freight_exchange import validation, wire
@@ -16,14 +15,13 @@ from freight_exchange.base import EXACT
 from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError, ValidationError
 from freight_exchange.models import Bid, Listing, Offer, OfferStatus, Respond, Route, SubmitOffer, UpdateRoute
 from freight_exchange.paging import Listed, Paginator, Reported
-from freight_exchange.transport.call import RequestKind, new_call_id
-from freight_exchange.transport.redact import redact_decode_error, reply_headers
+from freight_exchange.transport.call import RequestKind
 
 if TYPE_CHECKING:
     from freight_exchange.config import Config
     from freight_exchange.errors import Reconciler
     from freight_exchange.models import Write
-    from freight_exchange.transport.call import Response
+    from freight_exchange.transport.call import Describe, Response
     from freight_exchange.transport.send import Transport
 
 T = TypeVar("T")
@@ -33,16 +31,6 @@ _logger = logging.getLogger("freight_exchange")
 
 _MAX_TORN: Final = 3
 """Unreadable rows of a page beyond which it is not read in smaller pieces any more: a cut reply has no sound row."""
-
-
-@attrs.define(eq=False)
-class _Reply:
-    """Facts of a reply, for later errors about its records. `is_torn`: it has the collection, and is no JSON."""
-
-    began: float = attrs.Factory(anyio.current_time)
-    call_id: str = attrs.Factory(new_call_id)
-    response: Response | None = None
-    is_torn: bool = False
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -68,7 +56,7 @@ class Service:
     ) -> R:
         """Send a write at most once, and return what its reply shows."""
 
-        def read(response: Response) -> R:
+        def read(response: Response, _: Describe) -> R:
             is_empty = decode is wire.decode_optional and _is_blank(response.content)
             record = decode(None if is_empty else self._parsed(response), kind)
             check_reply(write, record)
@@ -79,12 +67,14 @@ class Service:
 
     async def raw(self, kind: RequestKind, method: str, path: str, **rest: Any) -> Any:
 
-        def read(response: Response) -> Any:
+        def read(response: Response, _: Describe) -> Any:
             return None if _is_blank(response.content) else wire.parse(response.content)
 
         return await self._call(kind, method, path, read, **rest)
 
-    async def _call(self, kind: RequestKind, method: str, path: str, read: Callable[[Response], T], **rest: Any) -> T:
+    async def _call(
+        self, kind: RequestKind, method: str, path: str, read: Callable[[Response, Describe], T], **rest: Any
+    ) -> T:
         return await self.connection.call(kind, method, path, read, self.config, exchange=self.reconciler, **rest)
 
     # Listings
@@ -123,17 +113,15 @@ class Service:
 
     async def _page(self, listed: Listed[T], number: int, rows: int) -> wire.Rows[T]:
         paging = wire.encode_list_parameters(offset=number, rows=rows) if listed.paged else {}
-        reply = _Reply()
         try:
-            return await self._rows(listed, paging, reply, may_be_missing=number > 0)
+            return (await self._rows(listed, paging, may_be_missing=number > 0))[0]
         except DecodeError as error:
-            if not (reply.is_torn and listed.paged):
+            if not (error.is_torn and listed.paged):
                 raise
             if rows > 1:
                 return await self._pieces(listed, number, rows, error)
-            torn = DecodeError("a row that is not JSON", path=listed.kind.collection)
-            self._describe(torn, listed, reply)
-            return wire.Rows((), (torn,), rows=1)
+            error.args, error.path = ("a row that is not JSON",), listed.kind.collection
+            return wire.Rows((), (error.with_traceback(None),), rows=1)
         except NotFoundError as error:
             # The 404 of a login is not about the listing.
             if number == 0 and error.path == listed.path:
@@ -164,9 +152,8 @@ class Service:
 
     async def lookup(self, listed: Listed[T], index: int) -> T:
         wanted = validation.identifier(index, "index")
-        reply = _Reply()
         parameter = wanted if self.config.index_type == "integer" else str(wanted)
-        found = await self._rows(listed, wire.encode_list_parameters(index=parameter), reply)
+        found, describe = await self._rows(listed, wire.encode_list_parameters(index=parameter))
         if records := joined([record for record in found.records if getattr(record, "index", None) == wanted]):
             flaws = [flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted]
             await self._report(flaws, listed, Reported())
@@ -174,16 +161,19 @@ class Service:
         # A service that ignores `index` lists other records too, which may be unreadable.
         if found.broken:
             raise found.broken[0]
-        missing = NotFoundError(f"no record has the index {wanted}", path=listed.path)
-        self._describe(missing, listed, reply)
+        missing = NotFoundError(f"no record has the index {wanted}", settled=True)
+        describe(missing)
         raise missing
 
     # Replies
 
     async def _rows(
-        self, listed: Listed[T], parameters: Mapping[str, Any], reply: _Reply, *, may_be_missing: bool = False
-    ) -> wire.Rows[T]:
-        """Read the records of one reply, and record its facts; a page past the end of its listing `may_be_missing`."""
+        self, listed: Listed[T], parameters: Mapping[str, Any], *, may_be_missing: bool = False
+    ) -> tuple[wire.Rows[T], Describe]:
+        """Read the records of one reply; a page past the end of its listing `may_be_missing`.
+
+        Return a function too, which adds the facts of the reply to an error.
+        """
         parameters = {**listed.parameters, **parameters}
         content: bytes | None = None
         params: tuple[tuple[str, str], ...] = ()
@@ -192,22 +182,22 @@ class Service:
         elif parameters or listed.method != "GET":
             content = wire.dump(parameters)
 
-        def read(response: Response) -> wire.Rows[T]:
-            reply.response = response
+        def read(response: Response, describe: Describe) -> tuple[wire.Rows[T], Describe]:
             if may_be_missing and _is_blank(response.content):
-                return wire.Rows(())
-            reply.is_torn = f'"{listed.kind.collection}"'.encode() in response.content
-            data = self._parsed(response)
-            reply.is_torn = False
-            if may_be_missing and _says_no_records(data, listed):
-                return wire.Rows(())
-            return wire.decode_rows(data, listed.kind)
+                return wire.Rows(()), describe
+            try:
+                data = self._parsed(response)
+            except DecodeError as error:
+                error.is_torn = f'"{listed.kind.collection}"'.encode() in response.content
+                raise
+            is_end = may_be_missing and _says_no_records(data, listed)
+            page: wire.Rows[T] = wire.Rows(()) if is_end else wire.decode_rows(data, listed.kind)
+            for part in (*page.broken, *page.flaws):
+                part.settled = True
+                describe(part)
+            return page, describe
 
-        facts = {"content": content, "params": params, "call_id": reply.call_id}
-        page = await self._call(RequestKind.READ, listed.method, listed.path, read, **facts)
-        for error in (*page.broken, *page.flaws):
-            self._describe(error, listed, reply)
-        return page
+        return await self._call(RequestKind.READ, listed.method, listed.path, read, content=content, params=params)
 
     def _parsed(self, response: Response) -> object:
         """Decode a reply. A secret that the service repeats in a record must not be stored or printed with it."""
@@ -229,18 +219,6 @@ class Service:
                 from freight_exchange.hooks import BrokenRecord
 
                 await self.config.hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
-
-    def _describe(self, error: DecodeError | NotFoundError, listed: Listed[Any], reply: _Reply) -> None:
-        """Add the facts of its call to an error, and redact it."""
-        redactor, response = self.connection.redactor, reply.response
-        error.method, error.call_id, error.settled = listed.method, reply.call_id, True
-        error.elapsed = anyio.current_time() - reply.began
-        if response is not None:
-            error.status, error.attempts = response.status, response.attempt
-            error.headers = reply_headers(response.headers, redactor)
-        if isinstance(error, DecodeError):
-            error.request_path = listed.path
-            redact_decode_error(error, redactor)
 
 
 def joined(records: Sequence[T]) -> list[T]:

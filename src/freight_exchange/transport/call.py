@@ -14,8 +14,8 @@ from freight_exchange.models import Write
 
 if TYPE_CHECKING:
     from freight_exchange.config import Config
-    from freight_exchange.errors import Reconciler
-    from freight_exchange.transport.redact import Secret
+    from freight_exchange.errors import FreightExchangeError, Reconciler
+    from freight_exchange.transport.redact import Redactor, Secret
 
 
 class RequestKind(enum.Enum):
@@ -95,6 +95,10 @@ package reaches the caller unchanged.
 """
 
 
+Describe = Callable[["FreightExchangeError"], None]
+"""Function that adds the circumstances of a call and its reply to an error, and redacts it."""
+
+
 @attrs.define(eq=False, kw_only=True, repr=False)
 class Call:
     """One call, and what is known of its current attempt.
@@ -105,10 +109,11 @@ class Call:
     kind: RequestKind
     method: str
     path: str
-    read: Callable[[Response], Any]
+    read: Callable[[Response, Describe], Any]
     limits: Config
+    redactor: Redactor
     started: float
-    call_id: str
+    call_id: str = attrs.Factory(lambda: os.urandom(8).hex())
     write: Write | None = None
     reconciler: Reconciler | None = None
     token: Secret | None = None
@@ -145,10 +150,6 @@ class Call:
         """Forget an attempt that had no effect, with proof."""
         self.handed = self.began = False
         self.reply = None
-
-
-def new_call_id() -> str:
-    return os.urandom(8).hex()
 
 
 Send = Callable[[Call, Request], Awaitable[Response]]

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 import random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import anyio
 
 from freight_exchange.errors import DeadlineExceededError, RateLimitedError
-from freight_exchange.platform import clock
-from freight_exchange.transport.replies import MAX_HONOURED, format_seconds, retry_after
+from freight_exchange.transport.retry import MAX_HONOURED, MAX_WAIT, format_seconds, retry_after
 
 if TYPE_CHECKING:
     from freight_exchange.transport.call import Call, Request, Response, Send
 
-MAX_WAIT: Final = 120.0
-"""Longest wait of a call in seconds."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 
@@ -45,7 +42,7 @@ class Brake:
         return self._observed(await call_next(call, request))
 
     def _observed(self, response: Response) -> Response:
-        wait = retry_after(response, wall=clock.wall_time())
+        wait = retry_after(response)
         if response.status == 429 or (response.status == 503 and wait is not None):
             self._pause = min(_LONGEST_PAUSE, max(_FIRST_PAUSE, 2 * self._pause))
             # With jitter, or all clients would come back in the same second.
@@ -58,15 +55,14 @@ class Brake:
 
     async def _wait(self, call: Call, seconds: float) -> None:
         if seconds > 0 and seconds > min(MAX_WAIT, call.latest_start - anyio.current_time()):
-            error = RateLimitedError(
+            raise RateLimitedError(
                 f"nothing was sent: the service asked for fewer calls; the next is sent in {format_seconds(seconds)}",
                 retry_after=seconds,
                 method=call.method,
                 path=call.path,
                 status=self._status,
+                settled=True,
             )
-            error.settled = True
-            raise error
         await anyio.sleep(max(0.0, seconds))
 
 

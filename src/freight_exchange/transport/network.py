@@ -7,10 +7,8 @@ back, and anything else closes it. So a cancelled request leaves nothing behind 
 from __future__ import annotations
 
 import base64
-import errno
 import io
 import os
-import re
 import socket
 import ssl
 import sys
@@ -18,7 +16,7 @@ import zlib
 from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import anyio
@@ -28,7 +26,7 @@ import httpx
 from freight_exchange import __version__
 from freight_exchange.errors import ConfigurationError, DecodeError, FreightExchangeError, TransportError
 from freight_exchange.transport.call import Call, Request, RequestKind, Response
-from freight_exchange.transport.redact import Redactor, Secret, sending
+from freight_exchange.transport.redact import Secret, sending
 from freight_exchange.wire.json import MAX_BODY
 
 if TYPE_CHECKING:
@@ -69,16 +67,16 @@ class NotSent(BaseException):
 class Network:
     """Innermost sender of a call."""
 
-    def __init__(self, base_url: str, connections: Connections | CallersClient, redactor: Redactor) -> None:
+    def __init__(self, base_url: str, connections: Connections | CallersClient) -> None:
         self._connections = connections
-        self._redactor = redactor
         self._library = connections.library
         try:
             self._base = self._library.URL(base_url)
         except self._library.InvalidURL as error:
             raise ConfigurationError(f"base_url is not a URL: {error}") from None
         self._server = _address(self._base)
-        self._content = _content_class(self._library)
+        # The library accepts only subclasses of its own.
+        self._content = type("Content", (_Content, self._library.ByteStream), {})
         # Parsing a URL takes long, and few paths are used.
         self._url = lru_cache(256)(lambda path: self._library.URL(f"{base_url}/{path}"))
 
@@ -90,7 +88,7 @@ class Network:
         trace = _Trace(call) if self._base.scheme == "https" or call.kind is not RequestKind.READ else None
         native = self._native(call, request, trace)
         failure: FreightExchangeError
-        sending.set((self._redactor, call.kind is RequestKind.LOGIN))
+        sending.set((call.redactor, call.kind is RequestKind.LOGIN))
         try:
             if call.limits.send_limit is not None and call.limits.send_limit.is_over:
                 raise NotSent
@@ -398,27 +396,17 @@ def _encoded(name: str, value: str) -> tuple[bytes, bytes]:
     raise ConfigurationError(f"a middleware added a header {name!a} that cannot be sent: only printable Latin-1 can")
 
 
-@cache
-def _content_class(library: Any) -> type[Any]:
-    """Return a class of request bodies for a library, which accepts only subclasses of its own."""
+class _Content:
+    """Body that is its own iterator: the library's is a generator, and trio warns of one that is not finished."""
 
-    class Content(library.ByteStream):  # type: ignore[misc]  # the library is known when it runs
-        """Body that is its own iterator: the library's is a generator, and trio warns of one that is not finished."""
+    def __aiter__(self: Any) -> Any:
+        self._pieces = iter(self)
+        return self
 
-        def __init__(self, content: bytes) -> None:
-            super().__init__(content)
-            self._content = content
-
-        def __aiter__(self) -> Any:
-            self._pieces = [self._content]
-            return self
-
-        async def __anext__(self) -> bytes:
-            if not self._pieces:
-                raise StopAsyncIteration
-            return self._pieces.pop()
-
-    return Content
+    async def __anext__(self: Any) -> Any:
+        for piece in self._pieces:
+            return piece
+        raise StopAsyncIteration
 
 
 def _proxy(url: Secret, context: ssl.SSLContext) -> httpx.Proxy:
@@ -446,9 +434,8 @@ async def _close(connection: Any) -> None:
 
 
 def _explanation(error: Exception, names: set[str], server: str, proxy: str | None, call: Call) -> tuple[str, bool]:
+    """Return the sentence for a failure, and whether it is permanent."""
     peer = server if proxy is None else f"{server} through the proxy {proxy}"
-    if "ConnectError" in names and (flaw := next(filter(None, map(_certificate_flaw, _links(error))), None)):
-        return f"the certificate of {peer} is not accepted: {flaw}; for a private authority give verify=", True
     if "ProxyError" in names:
         status = int(digits) if (digits := str(error)[:3]).isdecimal() else 0
         advice = "; put the proxy's user and password into its URL" if status == 407 else ""
@@ -459,29 +446,23 @@ def _explanation(error: Exception, names: set[str], server: str, proxy: str | No
     timeouts = call.limits.timeouts
     sentences = {
         "ConnectTimeout": f"no connection within {timeouts.connect:g} s to {peer}",
-        "ConnectError": f"no connection to {peer}{_reason(error)}",
         "ReadTimeout": f"nothing came from {peer} for {timeouts.read:g} s",
         "WriteTimeout": f"{peer} took nothing of the request for {timeouts.write:g} s",
+        "ConnectError": f"no connection to {peer}",
     }
-    broke = f"the connection to {peer} broke{_reason(error)}"
-    return next((sentence for name, sentence in sentences.items() if name in names), broke), False
-
-
-def _reason(error: BaseException) -> str:
+    sentence = next((sentences[name] for name in sentences if name in names), f"the connection to {peer} broke")
     for link in _links(error):
-        if isinstance(link, ssl.SSLError):
-            return ": the TLS handshake failed; is https:// right in the URL?"
-        if isinstance(link, socket.gaierror):
-            return ": no such host"
-        if isinstance(link, OSError) and link.errno is not None and link.errno in errno.errorcode:
-            return f": {os.strerror(link.errno).lower()}"
-    return ""
-
-
-def _certificate_flaw(error: BaseException) -> str:
-    # Some libraries keep only the text of OpenSSL's error.
-    found = re.search(r"(?i)certificate verify failed(?:: )?([^(]*)", str(error))
-    return getattr(error, "verify_message", "") or ("" if found is None else found[1].strip() or "not valid")
+        if "ConnectError" in names and "CERTIFICATE_VERIFY_FAILED" in str(link):
+            flaw = str(link).partition("verify failed")[2].partition(" (")[0]
+            return f"{sentence}: its certificate is not accepted{flaw}; for a private authority give verify=", True
+        match link:
+            case ssl.SSLError():
+                return f"{sentence}: the TLS handshake failed; is https:// right in the URL?", False
+            case socket.gaierror():
+                return f"{sentence}: no such host", False
+            case OSError(errno=int(number)):
+                return f"{sentence}: {os.strerror(number).lower()}", False
+    return sentence, False
 
 
 def _links(error: BaseException) -> Iterator[BaseException]:

@@ -6,14 +6,15 @@ masked first and cut afterwards, since half a secret is not recognised.
 
 from __future__ import annotations
 
-import http
 import json
 import logging
+import math
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Final, NoReturn
+from functools import partial
+from typing import Final, NoReturn
 
 from freight_exchange.base import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
 from freight_exchange.errors import DecodeError
@@ -67,9 +68,6 @@ class Redactor:
         self._tokens: deque[Secret] = deque(maxlen=4)
         self._known: tuple[str, ...] | None = None
 
-    def __repr__(self) -> str:
-        return "Redactor()"
-
     def add(self, secret: Secret) -> None:
         self._fixed.add(secret)
         self._known = None
@@ -99,15 +97,15 @@ class Redactor:
     def excerpt(self, content: bytes) -> str:
         return self.text(decoded(content[: 4 * _MAX_READ]), f"{len(content)} bytes")
 
-    def value(self, value: object) -> object:
+    def value(self, value: object, room: float = LONGEST, mask: Callable[[str], str] | None = None) -> object:
         """Copy the beginning of a JSON value, with secrets masked in every string and key."""
-        room = LONGEST
+        mask = mask or self.text
 
         def take(value: object) -> object:
             nonlocal room
             room -= 1
             if isinstance(value, str):
-                masked = self.text(value)
+                masked = mask(value)
                 room -= len(masked)
                 return masked
             if isinstance(value, Mapping):
@@ -117,7 +115,7 @@ class Redactor:
                         return {**taken, _CUT: _CUT}
                     room -= len(key)
                     is_secret = any(word in key.casefold() for word in SECRETS)
-                    taken[key if key in names() else self.text(key)] = MASK if is_secret else take(item)
+                    taken[key if key in names() else mask(key)] = MASK if is_secret else take(item)
                 return taken
             if isinstance(value, list | tuple):
                 items: list[object] = []
@@ -132,20 +130,10 @@ class Redactor:
 
     def without_secrets(self, value: object, content: bytes) -> object:
         """Mask the known secrets in a whole JSON value of `content`, but not short ones, which may be words of it."""
-        forms = [form for form in self._forms() if len(form) >= _MIN_IN_PROSE]
-        if not any(form.encode("utf-8", "replace") in content for form in forms):
+        forms = (form.encode("utf-8", "replace") for form in self._forms() if len(form) >= _MIN_IN_PROSE)
+        if not any(form in content for form in forms):
             return value
-
-        def masked(value: Any) -> Any:
-            if isinstance(value, str):
-                for form in forms:
-                    value = value.replace(form, MASK)
-                return value
-            if isinstance(value, dict):
-                return {key if key in names() else masked(key): masked(item) for key, item in value.items()}
-            return [masked(item) for item in value] if isinstance(value, list) else value
-
-        return masked(value)
+        return self.value(value, math.inf, partial(self.masked, shortest=_MIN_IN_PROSE))
 
     def _forms(self) -> tuple[str, ...]:
         """Return all spellings of the known secrets, longest first, so that masking one leaves no part of another."""
@@ -204,7 +192,6 @@ _LOGGERS: Final = (
     *_LIBRARIES,
     *(f"{core}.{part}" for core in ("httpcore", "httpcore2") for part in ("connection", "http11", "http2", "proxy")),
 )
-_PHRASES: Final = frozenset(status.phrase for status in http.HTTPStatus)
 
 sending: ContextVar[tuple[Redactor, bool] | None] = ContextVar("sending", default=None)
 """Redactor of the request that is being sent, and whether it is a login, for the filter of the libraries' logs."""
@@ -231,7 +218,7 @@ def _mask_record(record: logging.LogRecord) -> bool:
         event, _, facts = record.getMessage().partition(" ")
         if event.startswith("receive_") and facts:
             record.msg, record.args = f"{event} {MASK}", ()
-    elif is_login and isinstance(record.args, tuple) and record.args and record.args[-1] not in _PHRASES:
+    elif is_login and isinstance(record.args, tuple) and record.args:
         # The library's line ends with the reason phrase.
         record.args = (*record.args[:-1], MASK)
     message = record.getMessage()

@@ -17,11 +17,11 @@ from freight_exchange.base import NO_HEADERS
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, FreightExchangeError
 from freight_exchange.options import DEFAULT_DEADLINE
 from freight_exchange.platform import clock
-from freight_exchange.transport.call import Call, Request, RequestKind, Response, Send, new_call_id
+from freight_exchange.transport.call import Call, Describe, Request, RequestKind, Response, Send
 from freight_exchange.transport.limits import Brake, Slots
 from freight_exchange.transport.network import CallersClient, Connections, Network
 from freight_exchange.transport.redact import Redactor, Secret, filter_logs, reply_headers
-from freight_exchange.transport.retry import Deadline, Outcome, Retry
+from freight_exchange.transport.retry import Deadline, Retry, outcome
 from freight_exchange.transport.token import Grant, Token
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _LAST_RECORD_TIMEOUT = 1.0
 class Transport:
     """Transport of a client: sends each call through the layers, outermost first.
 
-    `Deadline` ends the call in time; `Retry` repeats what is safe to repeat; `Outcome` makes a reply a result, or a
+    `Deadline` ends the call in time; `Retry` repeats what is safe to repeat; `outcome` makes a reply a result, or a
     masked error; the user's middleware; `Token` attaches the token; `Report` tells log and hooks; `Brake` and `Slots`
     limit what is sent; `Network` sends it. Before `open`, `backend` may replace httpcore's, for exchanges in memory.
     """
@@ -67,7 +67,7 @@ class Transport:
                 f"this client is {'closed: make a new one' if self._is_closed else 'open already'}"
             )
         self._loop = anyio.lowlevel.current_token()
-        options, redactor = self._options, self.redactor
+        options = self._options
         filter_logs()
         self._connections: Connections | CallersClient
         if options.http_client is None:
@@ -76,7 +76,7 @@ class Transport:
             )
             # A proxy may repeat its password in its answer, which httpcore logs.
             for secret in self._connections.secrets:
-                redactor.add(secret)
+                self.redactor.add(secret)
         else:
             self._connections = CallersClient(options.http_client)
         if options.token_store is None:
@@ -89,13 +89,13 @@ class Transport:
             seconds = self._login_options.deadline / 2
             shared = SharedLogin(options.token_store, options.base_url, self._log_in, self._adopt, seconds)
             self._token = Token(options.hooks, options.credentials, shared, shared.refuse)
-        self._deadline = Deadline(redactor)
-        retry = Retry(options.hooks, redactor, options.retries.budget)
-        above = [self._deadline, retry, Outcome(redactor), *map(_guarded, options.middleware)]
-        report, brake = Report(options.hooks, redactor), Brake()
+        self._deadline = Deadline()
+        retry = Retry(options.hooks, options.retries.budget)
+        above = [self._deadline, retry, outcome, *map(_guarded, options.middleware)]
+        report, brake = Report(options.hooks), Brake()
         reads = Slots(options.max_connections, "connections", "max_connections")
         writes = Slots(options.max_writes, "slots for writes", "max_writes")
-        network = Network(options.base_url, self._connections, redactor)
+        network = Network(options.base_url, self._connections)
         # The reply to a login delays logins only, in `Token`. Writes share the pool of a caller's client with reads.
         below = {
             RequestKind.LOGIN: [report, reads],
@@ -121,7 +121,7 @@ class Transport:
         kind: RequestKind,
         method: str,
         path: str,
-        read: Callable[[Response], T],
+        read: Callable[[Response, Describe], T],
         limits: Config,
         *,
         content: bytes | None = None,
@@ -129,7 +129,6 @@ class Transport:
         write: Write | None = None,
         exchange: Reconciler | None = None,
         started: float | None = None,
-        call_id: str | None = None,
     ) -> T:
         """Send a request until it succeeds, its retries are used up or its deadline, from `started` on, has passed."""
         self._check_open()
@@ -140,9 +139,9 @@ class Transport:
             read=read,
             limits=limits,
             started=anyio.current_time() if started is None else started,
-            call_id=call_id or new_call_id(),
             write=write,
             reconciler=exchange,
+            redactor=self.redactor,
         )
         request = Request(
             method=method, path=path, kind=kind, content=content, params=params, call_id=call.call_id, write=write
@@ -161,9 +160,7 @@ class Transport:
             await self._token.obtain()
             return
         message, elapsed = f"the deadline of {deadline:g} s passed before the login ended", anyio.current_time() - began
-        error = DeadlineExceededError(message, method="POST", path="login", elapsed=elapsed)
-        error.settled = True
-        raise error
+        raise DeadlineExceededError(message, method="POST", path="login", elapsed=elapsed, settled=True)
 
     def reset_login(self) -> None:
         """Allow a login with credentials that the service rejected before."""
@@ -185,14 +182,12 @@ class Transport:
         """Obtain a token (service document, 4.1)."""
         self.redactor.add(password)
 
-        def read(response: Response) -> Grant:
+        def read(response: Response, _: Describe) -> Grant:
             login = wire.decode_login(wire.parse(response.content), wall=clock.wall_time())
             token = Secret(login.token)
-            # Known before any error about the rest of the reply is raised.
             self.redactor.add_token(token)
-            raw = wire.mask_user(login.raw, self.redactor.value)
-            self.user = wire.decode_user(raw)
-            return Grant(token=token, lifetime=login.lifetime, user=raw)
+            self.user = _masked(login.user, self.redactor.value)
+            return Grant(token=token, lifetime=login.lifetime, user=self.user)
 
         return await self.call(
             RequestKind.LOGIN,
@@ -208,68 +203,67 @@ class Transport:
         """Use the login of another process, whose secrets a reply may repeat."""
         self.redactor.add(password)
         self.redactor.add_token(grant.token)
-        self.user = wire.decode_user(grant.user)
+        self.user = grant.user
+
+
+def _masked(user: User, mask: Callable[[object], Any]) -> User:
+    """Mask what may repeat the token or the password: the avatar's URL and unknown fields."""
+    company = user.company and attrs.evolve(user.company, extra=mask(user.company.extra))
+    return attrs.evolve(user, image_url=mask(user.image_url), extra=mask(user.extra), company=company)
 
 
 class Report:
     """Middleware that reports each attempt to log and hooks, after its connection is free again."""
 
-    def __init__(self, hooks: Hooks, redactor: Redactor) -> None:
+    def __init__(self, hooks: Hooks) -> None:
         self._hooks = hooks
-        self._redactor = redactor
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
         began = anyio.current_time()
         try:
             response = await call_next(call, request)
         except FreightExchangeError as error:
-            await self._report(call, began, error=error)
+            await self._report(call, began, error)
             raise
         except anyio.get_cancelled_exc_class():
             if call.in_doubt:
                 with anyio.move_on_after(_LAST_RECORD_TIMEOUT, shield=True):
-                    await self._report(call, began, abandoned=True)
+                    await self._report(call, began)
             raise
         call.reply = response
-        await self._report(call, began, response=response)
+        await self._report(call, began, response)
         return response
 
-    async def _report(
-        self,
-        call: Call,
-        began: float,
-        *,
-        error: FreightExchangeError | None = None,
-        response: Response | None = None,
-        abandoned: bool = False,
-    ) -> None:
-        if not (self._hooks or abandoned or _logger.isEnabledFor(logging.DEBUG)):
+    async def _report(self, call: Call, began: float, end: Response | FreightExchangeError | None = None) -> None:
+        """Report an attempt by its reply, its error, or neither if its caller was cancelled."""
+        if not (self._hooks or end is None or _logger.isEnabledFor(logging.DEBUG)):
             return
         # Imported here: most programs have no hooks.
         from freight_exchange.hooks import Attempt
 
-        is_login = call.kind is RequestKind.LOGIN
+        headers = NO_HEADERS
+        if isinstance(end, Response):
+            headers = reply_headers(end.headers, call.redactor, login=call.kind is RequestKind.LOGIN)
+            # Hooks may outlast the deadline: the reply came in time.
+            call.scope.deadline = math.inf
         attempt = Attempt(
             method=call.method,
             path=call.path,
             number=call.sends if call.handed else 0,
-            status=getattr(response or error, "status", None),
+            status=getattr(end, "status", None),
             elapsed=anyio.current_time() - began,
-            error=error,
-            abandoned=abandoned,
+            error=end if isinstance(end, FreightExchangeError) else None,
+            abandoned=end is None,
             may_have_taken_effect=call.in_doubt,
             write=call.write,
             call_id=call.call_id,
-            headers=NO_HEADERS if response is None else reply_headers(response.headers, self._redactor, login=is_login),
+            headers=headers,
         )
-        if abandoned:
+        if end is None:
             message = "a write whose caller was cancelled may have taken effect: %s; await exchange.reconcile(write)"
             _logger.warning(message, attempt)
         else:
             _logger.debug("%s", attempt)
-        if response is not None:
-            # Hooks may outlast the deadline: the reply came in time.
-            call.scope.deadline = math.inf
         try:
             await self._hooks.emit(attempt)
         finally:

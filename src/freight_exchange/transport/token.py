@@ -6,7 +6,7 @@ import copy
 import logging
 import random
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -24,10 +24,11 @@ from freight_exchange.errors import (
 )
 from freight_exchange.platform import clock
 from freight_exchange.transport.call import RequestKind
-from freight_exchange.transport.replies import MAX_HONOURED, format_seconds, is_unauthorized
+from freight_exchange.transport.retry import MAX_HONOURED, format_seconds, is_unauthorized
 
 if TYPE_CHECKING:
     from freight_exchange.instruments import Hooks
+    from freight_exchange.models import User
     from freight_exchange.transport.call import Call, Request, Response, Send
     from freight_exchange.transport.redact import Secret
 
@@ -62,7 +63,7 @@ class Grant:
 
     token: Secret
     lifetime: float | None
-    user: Mapping[str, object] = attrs.field(factory=dict)
+    user: User | None = None
     obtained: clock.Reading = attrs.field(factory=clock.now)
     is_adopted: bool = False
     _share: float = attrs.field(init=False, factory=lambda: random.uniform(0.8, 1.0))
@@ -74,6 +75,7 @@ class Grant:
         return self.obtained.elapsed() >= self.lifetime - (self._share * leeway_of(self.lifetime) if early else 0.0)
 
 
+@attrs.define(eq=False, repr=False)
 class Token:
     """Middleware that attaches the token; after a refusal it logs in once and replays the request once.
 
@@ -86,30 +88,26 @@ class Token:
     name the user name or password count as a rejection.
     """
 
-    def __init__(
-        self,
-        hooks: Hooks,
-        credentials: Credentials,
-        log_in: LoginCall,
-        on_refused: Callable[[Secret], None] = lambda _: None,
-    ) -> None:
-        self._hooks = hooks
-        self._credentials = credentials
-        self._log_in = log_in
-        self._on_refused = on_refused
-        self._lock = anyio.Lock()
-        self._grant: Grant | None = None
-        self._generation = 0
-        self._replaced_refused: clock.Reading | None = None
-        self._tries = 0
-        self._failure: FreightExchangeError | None = None
-        self._next_early = 0.0
-        self._proven: set[str] = set()
-        # Credentials and error of the last refusal. Without credentials, it holds any login.
-        self._rejected: tuple[str, Secret] | None = None
-        self._refusal: FreightExchangeError | None = None
-        self._held_until = self._hold = self._next_fetch = 0.0
-        self._rejections = 0
+    _hooks: Hooks
+    _credentials: Credentials
+    _log_in: LoginCall
+    _on_refused: Callable[[Secret], None] = lambda _: None
+
+    _lock: anyio.Lock = attrs.field(init=False, factory=anyio.Lock)
+    _grant: Grant | None = None
+    _generation: int = 0
+    _replaced_refused: clock.Reading | None = None
+    _tries: int = 0
+    _failure: FreightExchangeError | None = None
+    _next_early: float = 0.0
+    _proven: set[str] = attrs.field(init=False, factory=set)
+    # Credentials and error of the last refusal. Without credentials, it holds any login.
+    _rejected: tuple[str, Secret] | None = None
+    _refusal: FreightExchangeError | None = None
+    _held_until: float = 0.0
+    _hold: float = 0.0
+    _next_fetch: float = 0.0
+    _rejections: int = 0
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
         generation, grant = await self._current()
@@ -166,14 +164,15 @@ class Token:
             if self._generation > old and self._grant is not None:
                 return
             if self._tries > tries and self._failure is not None:
-                raise _copied(self._failure)
+                # A copy: one that is raised in many tasks collects all their tracebacks.
+                raise copy.copy(self._failure)
             self._tries += 1
             try:
                 self._grant = await self._logged_in(reason)
             except FreightExchangeError as error:
                 error.settled = True
                 self._failure = error
-                raise _copied(error) from None
+                raise copy.copy(error) from None
             except BaseException:
                 # Cancelled, or a bug in the source of the credentials: the next caller logs in.
                 self._tries -= 1
@@ -189,25 +188,26 @@ class Token:
         if credentials == self._rejected and anyio.current_time() < self._held_until:
             raise self._held()
         started = clock.now()
+        grant, failure = None, None
         try:
             grant = await self._log_in(*credentials)
         except FreightExchangeError as error:
             failure = self._refused(credentials, error)
             _logger.warning("login failed (reason: %s): %s; the calls that wait for it fail", reason, failure)
-            await self._report(0, reason, started, failure)
-            raise failure from None
+        number = 0 if grant is None else self._generation + 1
+        if self._hooks and not (grant is not None and grant.is_adopted):
+            from freight_exchange.hooks import Login
+
+            await self._hooks.emit(Login(generation=number, reason=reason, elapsed=started.elapsed(), error=failure))
+        if grant is None:
+            assert failure is not None
+            raise failure
+        _logger.debug("logged in (%s), token number %d", reason, number)
         self._rejected, self._held_until, self._hold = None, 0.0, 0.0
         self._proven.add(credentials[0])
-        number = self._generation + 1
-        if grant.is_adopted:
-            # This process has not logged in yet, so it may do so after a refusal.
-            self._replaced_refused = None
-            _logger.debug("adopted a login of another process (%s), token number %d", reason, number)
-            return grant
-        self._replaced_refused = started if reason == "refused" else None
-        _logger.debug("logged in (%s), token number %d", reason, number)
-        await self._report(number, reason, started, None)
-        return attrs.evolve(grant, obtained=started)
+        # After the login of another process, this one may still log in after a refusal.
+        self._replaced_refused = started if reason == "refused" and not grant.is_adopted else None
+        return grant if grant.is_adopted else attrs.evolve(grant, obtained=started)
 
     def _refused(self, credentials: tuple[str, Secret], error: FreightExchangeError) -> FreightExchangeError:
         now = anyio.current_time()
@@ -217,11 +217,10 @@ class Token:
             return error
         is_proven = credentials[0] in self._proven
         # A gateway may answer anything without a token. 429 and 5xx are no refusals.
-        is_refusal = isinstance(error, AuthenticationError | DecodeError | APIStatusError) and not isinstance(
-            error, RateLimitedError | ServerError
-        )
+        if isinstance(error, RateLimitedError | ServerError) or not isinstance(error, DecodeError | APIStatusError):
+            return error
         # Without a status, the error is from the caller's own middleware, and a pause would not help.
-        if not is_refusal or error.status is None or not (is_proven or isinstance(error, LoginRejectedError)):
+        if error.status is None or not (is_proven or isinstance(error, LoginRejectedError)):
             return error
         if self._rejected != credentials:
             self._hold, self._rejections = 0.0, 0
@@ -239,28 +238,14 @@ class Token:
     def _held(self) -> FreightExchangeError:
         refusal, seconds = self._refusal, self._held_until - anyio.current_time()
         assert refusal is not None
-        error: FreightExchangeError
-        if seconds == float("inf"):
-            error = _copied(refusal)
-            advice = "no other login is tried until the credentials change, or reset_login() allows it"
-        else:
-            error = RateLimitedError() if isinstance(refusal, RateLimitedError) else AuthenticationError()
-            error.__dict__.update(refusal.__dict__, path="login", retry_after=seconds)
+        error, advice = (
+            copy.copy(refusal),
+            "no other login is tried until the credentials change, or reset_login() allows it",
+        )
+        if seconds != float("inf"):
+            kind = RateLimitedError if isinstance(refusal, RateLimitedError) else AuthenticationError
+            error = kind(**{**vars(refusal), "path": "login", "retry_after": seconds})
             advice = f"the next login is tried in {format_seconds(seconds)}"
-        place = f" at {refusal.path}" if isinstance(refusal, DecodeError) and refusal.path != "$" else ""
-        error.args = (f"{refusal.message.partition('; ')[0]}{place}; {advice}",)
+        error.args = (f"{refusal.message.partition('; ')[0]}; {advice}",)
         error.settled = True
         return error
-
-    async def _report(
-        self, generation: int, reason: Reason, started: clock.Reading, error: FreightExchangeError | None
-    ) -> None:
-        if self._hooks:
-            from freight_exchange.hooks import Login
-
-            await self._hooks.emit(Login(generation=generation, reason=reason, elapsed=started.elapsed(), error=error))
-
-
-def _copied(error: FreightExchangeError) -> FreightExchangeError:
-    """Copy an error for another task: one that is raised in many tasks collects all their tracebacks."""
-    return copy.copy(error)

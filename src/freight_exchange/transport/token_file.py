@@ -6,26 +6,28 @@ A problem with the file causes one more login and a warning, but no call fails.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import random
 import stat
 import tempfile
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 import anyio.to_thread
 import attrs
 
 from freight_exchange import wire
+from freight_exchange.base import Serializable
 from freight_exchange.errors import ConfigurationError
+from freight_exchange.models import User
 from freight_exchange.platform import clock
 from freight_exchange.platform.file_lock import FileLock
+from freight_exchange.serialization import from_json, to_json
 from freight_exchange.transport.redact import Secret
 from freight_exchange.transport.token import Grant, leeway_of
 
@@ -36,58 +38,34 @@ T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange.auth")
 
-_VERSION: Final = 4
 _MAX_SIZE: Final = 100_000
 _FIRST_PAUSE, _MAX_PAUSE = 0.05, 0.5
 _WRITE_TIMEOUT: Final = 5.0
-_ADVICE: Final = "it must be a regular file of this user, which no other user can open, and no link"
 # A named pipe in place of the file must not block.
 _READ_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
-@attrs.frozen(kw_only=True)
-class CachedLogin:
-    """Login of `account` at `base_url`, sent at the time `obtained`, that any process of the user may use."""
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CachedLogin(Serializable):
+    """Login of `account` at `base_url`, sent at the time of these clocks, that any process of the user may use."""
 
     base_url: str
     account: str
-    token: Secret
+    token: str = attrs.field(repr=False)
     lifetime: float | None
-    obtained: clock.Reading
-    user: Mapping[str, object]
+    user: User | None
+    boot_id: str
+    uptime: float
+    wall: float
 
     def age(self) -> float:
         """Return the seconds since it was obtained, at most; infinity if no clock is valid."""
+        then = clock.Reading(run="file", boot_id=self.boot_id, boot=self.uptime, wall=self.wall)
         now = clock.Reading(boot_id=clock.boot_id(), boot=clock.boot_time(), wall=clock.wall_time())
-        return max(0.0, clock.max_elapsed(self.obtained, now))
+        return max(0.0, clock.max_elapsed(then, now))
 
     def is_fresh(self) -> bool:
         return not self.lifetime or self.age() < self.lifetime - leeway_of(self.lifetime)
-
-    def to_bytes(self) -> bytes:
-        facts = {name: getattr(self, name) for name in ("base_url", "account", "lifetime", "user")}
-        facts |= {name: getattr(self.obtained, name) for name in ("wall", "boot", "boot_id")}
-        return wire.dump({"version": _VERSION, "token": self.token.reveal(), **facts})
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> CachedLogin | None:
-        """Return the login in a token file, or `None` if it has none."""
-        # Any fault in the file has the same consequence, and an error would have the token in its frames.
-        with contextlib.suppress(Exception):
-            values: Any = wire.parse(content)
-            base_url, account, token, boot_id = (str(values[k]) for k in ("base_url", "account", "token", "boot_id"))
-            lifetime, wall, boot = (float(values[name] or 0) for name in ("lifetime", "wall", "boot"))
-            if values["version"] == _VERSION and wire.is_token(token) and isinstance(values["user"], dict):
-                return cls(
-                    base_url=base_url,
-                    account=account,
-                    token=Secret(token),
-                    lifetime=lifetime or None,
-                    # Another run, so that its time on the loop's clock, which is not in the file, does not count.
-                    obtained=clock.Reading(run="file", boot_id=boot_id, boot=boot, wall=wall),
-                    user=values["user"],
-                )
-        return None
 
 
 class TokenFile:
@@ -103,189 +81,170 @@ class TokenFile:
     a network are unreliable.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, *, inline: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, inline: bool = False) -> None:
         """
         Args:
-            path: Path of the file, for one account of one service; it is made if it is missing. With `None`, each
-                account of each service has a file of its own in the user's state folder.
+            path: Path of the file, for one account of one service; it is made if it is missing.
             inline: Block the loop instead of using a worker thread, for tests under virtual time.
 
         Raises:
             ConfigurationError: The path is not a valid path of a file.
         """
-        self._path = None if path is None else _absolute(path)
+        self.path = _absolute(path)
         self.inline = inline
         self._warned: set[str] = set()
 
     def __repr__(self) -> str:
-        return "TokenFile()" if self._path is None else f"TokenFile({str(self._path)!r})"
+        return f"TokenFile({str(self.path)!r})"
 
     def read(self) -> CachedLogin | None:
-        """Return the login in the file, of any account and service; `None` without a usable one. It may block.
-
-        Raises:
-            ConfigurationError: The store has no path, but a file for each account.
-        """
-        return self._read(self._own_path())
+        """Return the login in the file, of any account and service; `None` without a usable one. It may block."""
+        try:
+            with os.fdopen(os.open(self.path, _READ_FLAGS), "rb") as opened:
+                # By the descriptor, so that the checked file is the one that is read.
+                found = os.fstat(opened.fileno())
+                is_private = not hasattr(os, "geteuid") or not found.st_mode & 0o077
+                if not _is_own(found) or not is_private or found.st_size > _MAX_SIZE:
+                    raise PermissionError("owner, mode or size")
+                login = from_json(opened.read(), CachedLogin)
+            if wire.is_token(login.token):
+                return login
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn(error)
+            return None
+        except Exception:  # noqa: BLE001  # any other fault of the content, whose error would show the token
+            pass
+        self._warn("its content cannot be read")
+        return None
 
     def forget(self) -> bool:
         """Remove the file with its login; return whether there was one. It may block.
 
         Raises:
-            ConfigurationError: The store has no path, but a file for each account; or the file cannot be removed.
+            ConfigurationError: It cannot be removed.
         """
-        path = self._own_path()
         try:
-            path.unlink()
+            self.path.unlink()
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise ConfigurationError(f"the token file {path} cannot be removed: {error.strerror}") from None
+            raise ConfigurationError(f"the token file {self.path} cannot be removed: {error.strerror}") from None
         return True
 
-    def _own_path(self) -> Path:
-        if self._path is None:
-            raise ConfigurationError("there is a file for each account: give TokenFile the path of one")
-        return self._path
-
-    def path_for(self, base_url: str, account: str) -> Path:
-        key = hashlib.sha256(f"{base_url}\n{account}".encode(errors="replace")).hexdigest()[:16]
-        return self._path or _state_folder() / f"token-{key}.json"
-
-    def find(self, path: Path, base_url: str, account: str) -> CachedLogin | None:
+    def find(self, base_url: str, account: str) -> CachedLogin | None:
         """Return the login of the account, if it can be used without another one."""
-        login = self._read(path)
-        if login is None:
+        login = self.read()
+        if login is not None and (login.base_url, login.account) != (base_url, account):
+            self._warn("it has the login of another one")
             return None
-        if (login.base_url, login.account) != (base_url, account):
-            self._warn(path, "is not used: it holds the login of another account or service")
-            return None
-        return login if login.is_fresh() else None
+        return login if login is not None and login.is_fresh() else None
 
-    def lock(self, path: Path) -> FileLock | None:
+    def lock(self) -> FileLock | None:
         """Lock the file: `None` while another process has it."""
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return FileLock.acquire(path.with_name(f"{path.name}.lock"))
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return FileLock.acquire(self.path.with_name(f"{self.path.name}.lock"))
         except OSError as error:
-            self._warn(path, f"cannot be locked ({error.strerror or error!r}): each process logs in for itself")
+            self._warn(error)
             return FileLock()
 
-    def write(self, path: Path, login: CachedLogin) -> None:
+    def write(self, login: CachedLogin) -> None:
         """Replace the file, so that no reader sees half of it."""
         try:
-            if os.path.lexists(path) and not _is_own(path.lstat()):
-                self._warn(path, f"is not written: {_ADVICE}")
-                return
+            if os.path.lexists(self.path) and not _is_own(self.path.lstat()):
+                raise PermissionError("owner or kind")
             # Only its owner can read the draft.
-            file, draft = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".tmp")
+            file, draft = tempfile.mkstemp(dir=self.path.parent, prefix=f"{self.path.name}.", suffix=".tmp")
             with contextlib.ExitStack() as undo:
                 undo.callback(Path(draft).unlink, missing_ok=True)
-                with os.fdopen(file, "wb") as opened:
-                    opened.write(login.to_bytes())
+                with os.fdopen(file, "w") as opened:
+                    opened.write(to_json(login))
                     opened.flush()
                     os.fsync(file)
-                Path(draft).replace(path)
+                Path(draft).replace(self.path)
         except OSError as error:
-            self._warn(path, f"cannot be written ({error.strerror or error!r}): each process logs in for itself")
+            self._warn(error)
 
-    def _read(self, path: Path) -> CachedLogin | None:
-        try:
-            with os.fdopen(os.open(path, _READ_FLAGS), "rb") as opened:
-                # By the descriptor, so that the checked file is the one that is read.
-                found = os.fstat(opened.fileno())
-                if not _is_own(found) or (hasattr(os, "geteuid") and found.st_mode & 0o077):
-                    self._warn(path, f"is not used: {_ADVICE}")
-                    return None
-                content = opened.read(_MAX_SIZE + 1)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self._warn(path, f"is not used: it cannot be read ({error.strerror or error!r}); {_ADVICE}")
-            return None
-        login = CachedLogin.from_bytes(content) if len(content) <= _MAX_SIZE else None
-        if login is None:
-            self._warn(path, "is not used: it holds no login that can be read; the next login replaces it")
-        return login
-
-    def _warn(self, path: Path, problem: str) -> None:
+    def _warn(self, problem: OSError | str) -> None:
+        reason = problem if isinstance(problem, str) else problem.strerror or str(problem)
         # Each problem once: a waiting process reads the file again and again.
-        if problem not in self._warned:
-            self._warned.add(problem)
-            _logger.warning("the token file %s %s", path, problem)
+        if reason not in self._warned:
+            self._warned.add(reason)
+            _logger.warning(
+                "the token file %s is not used: it must be a regular file of this user, which no other user can open,"
+                " no link, and for one account of one service (%s); each process logs in for itself",
+                self.path,
+                reason,
+            )
 
 
+@attrs.define(eq=False, repr=False)
 class SharedLogin:
     """Login that reads a token file first, and writes its own token there, one process at a time.
 
     The others poll until the token is in the file or the lock is free; after `lock_timeout` they do not wait any more.
     """
 
-    def __init__(
-        self,
-        file: TokenFile,
-        base_url: str,
-        log_in: LoginCall,
-        adopt: Callable[[Grant, Secret], None],
-        lock_timeout: float,
-    ) -> None:
-        self._file = file
-        self._base_url = base_url
-        self._log_in = log_in
-        self._adopt = adopt
-        self._lock_timeout = lock_timeout
-        self._refused: deque[Secret] = deque(maxlen=16)
+    _file: TokenFile
+    _base_url: str
+    _log_in: LoginCall
+    _adopt: Callable[[Grant, Secret], None]
+    _lock_timeout: float
+    _refused: deque[Secret] = attrs.field(init=False, factory=lambda: deque(maxlen=16))
 
     def refuse(self, token: Secret) -> None:
         """Adopt this token no more: the service refused it."""
         self._refused.append(token)
 
     async def __call__(self, email: str, password: Secret) -> Grant:
-        path = self._file.path_for(self._base_url, email)
         found: CachedLogin | FileLock | None = None
         pause = _FIRST_PAUSE
         # With jitter: the first process that stops waiting logs in for the others.
         with anyio.move_on_after(self._lock_timeout * random.uniform(0.8, 1.0)):
-            while (found := await self._in_thread(partial(self._login_or_lock, path, email))) is None:
+            while (found := await self._in_thread(partial(self._login_or_lock, email))) is None:
                 await anyio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(_MAX_PAUSE, 1.5 * pause)
         if isinstance(found, CachedLogin):
-            # A file without an end of its token may be of any age.
-            now, age = clock.now(), min(found.age(), 1e9)
-            obtained = attrs.evolve(now, loop=now.loop - age, boot=now.boot - age, wall=now.wall - age)
-            facts: Any = {name: getattr(found, name) for name in ("token", "lifetime", "user")}
-            grant = Grant(obtained=obtained, is_adopted=True, **facts)
+            left = found.lifetime and max(found.lifetime - found.age(), 0.1)
+            grant = Grant(token=Secret(found.token), lifetime=left, user=found.user, is_adopted=True)
             self._adopt(grant, password)
             return grant
         if found is None:
-            _logger.warning("the token file %s is not free for long; this process logs in without waiting for it", path)
+            _logger.warning("the %r is not free for long; this process logs in without waiting for it", self._file)
         try:
-            return await self._logged_in(path, email, password)
+            started = clock.now()
+            grant = await self._log_in(email, password)
+            login = CachedLogin(
+                base_url=self._base_url,
+                account=email,
+                token=grant.token.reveal(),
+                lifetime=grant.lifetime,
+                user=grant.user,
+                boot_id=started.boot_id,
+                uptime=started.boot,
+                wall=started.wall,
+            )
+            with anyio.move_on_after(_WRITE_TIMEOUT):
+                await self._in_thread(partial(self._file.write, login))
+            return grant
         finally:
             if found is not None:
                 found.release()
 
-    def _login_or_lock(self, path: Path, email: str) -> CachedLogin | FileLock | None:
+    def _login_or_lock(self, email: str) -> CachedLogin | FileLock | None:
         """Return an acceptable login, or the lock for a new one, or `None` while another process logs in."""
         lock: FileLock | None = None
         for _ in range(2):
-            login = self._file.find(path, self._base_url, email)
-            if login is not None and login.token not in self._refused:
+            login = self._file.find(self._base_url, email)
+            if login is not None and Secret(login.token) not in self._refused:
                 if lock is not None:
                     lock.release()
                 return login
             # The last holder of the lock may have logged in meanwhile.
-            lock = lock or self._file.lock(path)
+            lock = lock or self._file.lock()
         return lock
-
-    async def _logged_in(self, path: Path, email: str, password: Secret) -> Grant:
-        started = clock.now()
-        grant = await self._log_in(email, password)
-        facts: Any = {name: getattr(grant, name) for name in ("token", "lifetime", "user")}
-        login = CachedLogin(base_url=self._base_url, account=email, obtained=started, **facts)
-        with anyio.move_on_after(_WRITE_TIMEOUT):
-            await self._in_thread(partial(self._file.write, path, login))
-        return grant
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         if self._file.inline:
@@ -306,12 +265,3 @@ def _absolute(value: str | os.PathLike[str]) -> Path:
         if os.fspath(value) and not is_folder and b"\0" not in os.fsencode(path):
             return path
     raise ConfigurationError(f"TokenFile needs the path of a file, not {value!r}")
-
-
-def _state_folder() -> Path:
-    # Imported here: most programs name a path, or share nothing.
-    import platformdirs
-
-    with contextlib.suppress(RuntimeError):
-        return platformdirs.user_state_path("freight-exchange", appauthor=False)
-    raise ConfigurationError("there is no home directory for the token file: give TokenFile a path")

@@ -1,7 +1,7 @@
 """Wire format: replies to records, and drafts to JSON. No other module knows the names of the wire.
 
-`codec` reads records, this module what is around them, `encoder` writes, and `json` is the syntax. Any body gives a
-value or a `DecodeError`.
+`codec` reads records, this module what is around them, and writes drafts and parameters; `json` is the syntax. Any body
+gives a value or a `DecodeError`.
 
 Errors name types and places, never values: a reply may repeat a secret.
 """
@@ -9,15 +9,32 @@ Errors name types and places, never values: a reply may repeat a secret.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from functools import cache
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import attrs
 
-from freight_exchange.errors import DecodeError
-from freight_exchange.models import Bid, Carrier, Company, Contact, Currency, Listing, Offer, RateRequest, Route, User
+from freight_exchange import validation
+from freight_exchange.errors import DecodeError, ValidationError
+from freight_exchange.models import (
+    Bid,
+    Carrier,
+    Company,
+    Contact,
+    Currency,
+    Listing,
+    Offer,
+    RateRequest,
+    RateRequestDraft,
+    Route,
+    RouteDraft,
+    SubmitOffer,
+    User,
+)
+from freight_exchange.options import CarrierField, CurrencyField
 from freight_exchange.wire.codec import (
     ALIASES,
     LIFETIMES,
@@ -29,13 +46,15 @@ from freight_exchange.wire.codec import (
     structure,
     structure_rows,
 )
-from freight_exchange.wire.encoder import check_paired as check_paired
-from freight_exchange.wire.encoder import encode_credentials as encode_credentials
-from freight_exchange.wire.encoder import encode_list_parameters as encode_list_parameters
 from freight_exchange.wire.json import dump as dump
 from freight_exchange.wire.json import parse as parse
+from freight_exchange.words import Word
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 T = TypeVar("T")
+Body = dict[str, object]
 
 SECRETS: Final = ("token", "password", "authorization")
 """Parts of the keys of secrets, such as `refresh_token` and `new_password`."""
@@ -132,7 +151,7 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
     if data is None or data in ({}, []):
         return [], []
     if not isinstance(data, dict) or name not in data:
-        found = "an object without" if isinstance(data, dict) else f"{_kind(data)} instead of"
+        found = "an object without" if isinstance(data, dict) else f"{type(data).__name__} instead of"
         raise DecodeError(f"{found} {name!r}", raw=data)
     held = data[name]
     if held is None:
@@ -140,7 +159,7 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
     if isinstance(held, list):
         return [str(position) for position in range(len(held))], held
     if not isinstance(held, dict):
-        raise DecodeError(f"{_kind(held)} where a collection is expected", path=name, raw=held)
+        raise DecodeError(f"{type(held).__name__} where a collection is expected", path=name, raw=held)
     keys = sorted(held, key=position_of)
     if keys and position_of(keys[-1]) < 0:
         if isinstance(held.get("index"), dict | list | None):
@@ -155,12 +174,6 @@ def index_of_raw(raw: object) -> int | None:
     with suppress(ValueError, AttributeError):
         return integer(raw.get("index"))  # type: ignore[attr-defined]  # as suppressed
     return None
-
-
-def _kind(value: object) -> str:
-    """Return the name of a value's JSON type: the value itself may be large or secret."""
-    names = {dict: "an object", list: "a list", bool: "a boolean", str: "text", type(None): "null"}
-    return names.get(type(value), "a number")
 
 
 def _reports_failure(data: object) -> bool:
@@ -249,9 +262,9 @@ _EARLIEST_EPOCH: Final = 10**9
 
 @attrs.frozen(eq=False, repr=False)
 class Login:
-    """Result of a login: JSON of the account without its secrets, the token, and the seconds until it expires."""
+    """Result of a login: the account, its token, and the seconds until it expires."""
 
-    raw: Mapping[str, object]
+    user: User
     token: str
     lifetime: float | None
 
@@ -264,42 +277,15 @@ def decode_login(data: object, *, wall: float) -> Login:
         lifetime = next((found for place in (holder, data) if (found := _lifetime(place)) is not None), None)
         if lifetime is not None and lifetime > _EARLIEST_EPOCH:
             lifetime -= wall
-        return Login(_without_secrets(holder), token, lifetime)
-    path = "user.access_token" if isinstance(holder, dict) else "user" if isinstance(data, dict) else "$"
-    problem = "no token that a header can carry" if isinstance(token, str) else "missing from the login reply"
+        return Login(structure(_without_secrets(holder), User)[0], token, lifetime)
     # A traceback with locals would show the token in the reply.
     del data, holder, token
-    raise DecodeError(problem, path=path)
+    raise DecodeError("the reply to a login has no token that a header can carry", path="user.access_token")
 
 
-def decode_user(raw: object) -> User:
-    try:
-        return structure(raw, User)[0]
-    except RecordError as error:
-        raise DecodeError(str(error), path="user") from None
-
-
-def mask_user(raw: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:
-    """Mask the fields of a user that may repeat the token or the password: the avatar's URL and unknown fields."""
-
-    def masked(raw: Mapping[str, object], plain: frozenset[str]) -> dict[str, object]:
-        return {
-            key if key in plain else str(mask(key)): value if key in plain and isinstance(value, str) else mask(value)
-            for key, value in raw.items()
-        }
-
-    result = masked(raw, known(User) - {"imageUrl"})
-    company = raw.get("company")
-    return {**result, "company": masked(company, known(Company))} if isinstance(company, dict) else result
-
-
-def find_rejection(data: object) -> str | None:
-    """Return the sentence of a reply that rejects a login (a message and no token), else `None`."""
-    if not isinstance(data, dict) or _token(data) is not None:
-        return None
-    if "message" in data or "Unauthorized" in data:
-        return find_sentence(data) or "the service gave no reason"
-    return None
+def is_rejection(data: object) -> bool:
+    """Return whether a reply rejects a login: it has a message and no token."""
+    return isinstance(data, dict) and _token(data) is None and ("message" in data or "Unauthorized" in data)
 
 
 def _without_secrets(value: Any) -> Any:
@@ -334,3 +320,132 @@ def _lifetime(holder: Mapping[str, object]) -> float | None:
         if seconds is not None:
             return max(0.0, float(seconds))
     return None
+
+
+# Drafts and parameters, with exactly the documented names, types and formats (service document, 4)
+
+_SAME = "origin destination arrival packaging quantity length width height weight incoterm hazardous notes"
+_DRAFT: Final = {"commodityname": "commodity", "requesttype": "type", **{name: name for name in _SAME.split()}}
+_FILTERS: Final = {
+    "origin": "origin", "destination": "destination", "carrier": "carrierId", "vessel": "vessel",
+    "voyage_id": "voyageId", "timezone": "timezone", "departure": "departure", "arrival": "arrival",
+    "cy_cutoff": "cycutoff", "cfs_cutoff": "cfscutoff", "departs_from": "departStart", "departs_until": "departEnd",
+    "arrives_from": "arrivalStart", "arrives_until": "arrivalEnd", "cy_from": "cyStart", "cy_until": "cyEnd",
+    "cfs_from": "cfsStart", "cfs_until": "cfsEnd",
+}  # fmt: skip
+_ROUTE_TEXTS: Final = ("origin", "destination", "vessel", "voyage_id", "timezone")
+_ROUTE_TIMES: Final = ("cy_cutoff", "cfs_cutoff", "departure", "arrival")
+
+
+def encode_credentials(email: str, password: str) -> bytes:
+    """Encode the body of a login (service document, 4.1). Neither is in an error or its traceback."""
+    try:
+        return dump({"email": email, "password": password})
+    except ValidationError:
+        pass
+    del email, password
+    raise ValidationError("the email or password contains a character that cannot be sent", field="credentials")
+
+
+def encode_request_draft(draft: RateRequestDraft) -> Body:
+    """Encode the body that publishes a rate request (service document, 4.3)."""
+    values = {key: getattr(draft, field) for key, field in _DRAFT.items()}
+    body = {key: value for key, value in values.items() if value is not None}
+    return {**body, "arrival": _written(draft.arrival), "hazardous": int(draft.hazardous)}
+
+
+def encode_offer(write: SubmitOffer, currency_field: CurrencyField = "currencyIndex") -> Body:
+    """Encode the body that submits an offer (service document, 4.10)."""
+    names = ("currencyIndex", "currencyId") if currency_field == "both" else (currency_field,)
+    body: Body = {"requestIndex": write.request, "offer": write.amount, **dict.fromkeys(names, write.currency)}
+    if write.rates is not None:
+        body["rates"] = dict(write.rates)
+    if write.terms is not None:
+        body["terms"] = write.terms
+    return body
+
+
+def encode_response(offer_id: int, approved: bool) -> Body:
+    return {"offerIndex": offer_id, "approved": int(approved)}
+
+
+def encode_route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") -> Body:
+    """Encode the body that creates or replaces a route (service document, 4.5).
+
+    An unreadable date is sent back as the received text, and an unknown zone with its naive times. A missing field,
+    which the update would erase, is a `ValidationError`.
+    """
+    zone = validation.find_zone(draft.timezone) if draft.timezone and isinstance(draft.timezone, str) else None
+    extra = draft.extra if isinstance(draft, Route) else {}
+    body: Body = {"index": validation.identifier(draft.index, "index")} if isinstance(draft, Route) else {}
+    for name in (*_ROUTE_TIMES, *_ROUTE_TEXTS):
+        value: Any = getattr(draft, name)
+        if value is None and name in _ROUTE_TIMES:
+            value = next((text for key in ALIASES[name] if isinstance(text := extra.get(key), str)), None)
+        elif name in _ROUTE_TIMES:
+            # The zone does not apply to the arrival (service document, Route).
+            if zone is None and name != "arrival" and isinstance(value, datetime) and value.tzinfo is not None:
+                zone = validation.timezone(_present(draft.timezone, "timezone"))
+            value = _time(value, None if name == "arrival" else zone, name)
+        # An empty text of the service is sent back as received.
+        body[_FILTERS[name]] = validation.text(_present(value, name), name, allow_empty=True)
+    carrier = draft.carrier.index if isinstance(draft.carrier, Carrier) else _present(draft.carrier, "carrier")
+    # An update sends back any number that the service has sent.
+    if isinstance(carrier, bool) or not isinstance(carrier, int):
+        problem = f"carrier must be a Carrier or its index, not a {type(carrier).__name__}"
+        raise ValidationError(problem, field="carrier")
+    return {**body, **dict.fromkeys(("carrier", "carrierId") if carrier_field == "both" else (carrier_field,), carrier)}
+
+
+def encode_list_parameters(
+    *,
+    offset: int | None = None,
+    rows: int | None = None,
+    seconds: int | None = None,
+    index: int | str | None = None,
+    type: Word | None = None,
+) -> Body:
+    """Encode the parameters of a listing (service document, 4); `None` omits a parameter.
+
+    `offset` is the number of the page, and only accepted together with `rows`.
+    """
+    word = None if type is None else type.value
+    parameters = {"index": index, "type": word, "offset": offset, "rowsperpage": rows, "secondsSinceUpdate": seconds}
+    return {key: value for key, value in parameters.items() if value is not None}
+
+
+def check_paired(parameters: object) -> None:
+    """Raise `ValidationError` for `offset` without `rowsperpage`, or the reverse, in free-form parameters."""
+    if isinstance(parameters, Mapping) and ("offset" in parameters) != ("rowsperpage" in parameters):
+        missing = "rowsperpage" if "offset" in parameters else "offset"
+        raise ValidationError("offset and rowsperpage must be given together", field=missing)
+
+
+def encode_route_filters(filters: Mapping[str, object]) -> Body:
+    """Encode the filters of GET route (service document, 4.5) among the arguments of `routes.list`; skip `None`."""
+    given = {name: filters[name] for name in _FILTERS if filters.get(name) is not None}
+    return {_FILTERS[name]: _filter(value, name) for name, value in given.items()}
+
+
+def _filter(value: Any, name: str) -> str | int:
+    if name == "carrier":
+        return validation.identifier(value, name)
+    # The service compares times without zones.
+    return validation.text(value, name) if name in _ROUTE_TEXTS else _time(value, None, name)
+
+
+def _present(value: Any, field: str) -> Any:
+    if value is None:
+        raise ValidationError(f"{field} is missing, and an update must send the entire route", field=field)
+    return value
+
+
+def _time(value: Any, zone: ZoneInfo | None, name: str) -> str:
+    if zone is None:
+        return _written(validation.naive_datetime(value, name))
+    return _written(validation.zoned_datetime(value, zone, name))
+
+
+def _written(moment: datetime) -> str:
+    # `strftime` would write the year 999 with three digits.
+    return moment.replace(tzinfo=None, microsecond=0).isoformat(" ")

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from operator import itemgetter
 from types import NoneType
 from typing import Any, Final, TypeVar, get_args
@@ -178,11 +178,12 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "oti_license": ("otilicense",),
 }  # fmt: skip
 """Wire names of the attributes that have another name there, the most usual first (service document, 2)."""
+_REQUEST: Final = "index of the request"
+"""Key that no reply has: the record that an offer is on sets it."""
 _OWN: Final[Mapping[tuple[type, str], tuple[str, ...]]] = {
     (Bid, "amount"): ("price",),
     (Offer, "amount"): ("offerAmount",),
-    # No reply has this key: the record that the offer is on sets it.
-    (Offer, "request"): ("index of the request",),
+    (Offer, "request"): (_REQUEST,),
     (Bid, "company"): ("loadingCompany",),
     (Listing, "company"): ("loadingCompany",),
 }
@@ -207,14 +208,8 @@ def known(model: type) -> frozenset[str]:
     return frozenset(key for keys in _names(model).values() for key in keys).union(LIFETIMES if model is User else ())
 
 
-class _Flaws(threading.local):
-    """Places of the unreadable values of the record that this thread decodes."""
-
-    def __init__(self) -> None:
-        self.places: list[str] = []
-
-
-_flaws: Final = _Flaws()
+_flaws: Final = threading.local()
+"""The `places` of the unreadable values of the record that a thread decodes."""
 
 
 def _inside(place: str, read: Callable[[Any, Any], T], value: object, kind: object) -> T:
@@ -272,7 +267,7 @@ def _zoned(route: Route) -> Route:
     return attrs.evolve(route, **{name: time and time.replace(tzinfo=zone) for name, time in times.items()})
 
 
-def _prepare_offer(values: _Values, extra: dict[str, object]) -> None:
+def _prepare_rates(values: _Values, extra: dict[str, object]) -> None:
     _, rates = values.get("rates", ("", None))
     if isinstance(rates, dict) and (without := {name: fee for name, fee in rates.items() if _fee(fee) is None}):
         # A fee without an amount cannot be added up, but its name is information.
@@ -280,72 +275,54 @@ def _prepare_offer(values: _Values, extra: dict[str, object]) -> None:
         _flaws.places += [f"rates.{name}" for name, fee in without.items() if fee is not None and str(fee).strip()]
 
 
-def _prepare_offers(values: _Values, extra: dict[str, object], name: str) -> tuple[dict[str, Any], str | None]:
-    """Find the offers in `offer`, and the contacts beside or inside them.
+def _prepare_offers(values: _Values, extra: dict[str, object], field: str) -> None:
+    """Find the offers in `offer`, and the contacts on the record, beside the offers, or in its own offer.
 
-    Return the entries, and the place of the one that the record itself is about: the only one, or the selected one.
+    A record's own offer is the only one, or the selected one.
     """
-    _, held = values.pop(name, ("", None))
-    found = _entries(held)
-    if strays := {place: entry for place, entry in found.items() if not isinstance(entry, dict)}:
-        extra["offer"] = strays if isinstance(held, dict) else held
-        # Other keys than numbers are not entries.
-        unread = [f"offer.{place}" for place in strays if position_of(place) >= 0]
-        _flaws.places += unread if isinstance(held, dict | list) else ["offer"]
-    entries = {place: dict(entry) for place, entry in found.items() if isinstance(entry, dict)}
-    for entry in entries.values():
-        entry["index of the request"] = values.get("index", ("", None))[1]
-    word = OfferStatus.SELECTED.value
-    selected = [at for at, entry in entries.items() if str(entry.get("status", "")).strip().casefold() == word]
-    used = next(iter(entries)) if len(entries) == 1 else selected[0] if selected else None
-    places = [held if isinstance(held, dict) else {}, {} if used is None else entries[used]]
-    for part, key in (("contact", "loadingPOC"), ("company", "loadingCompany")):
-        _, own = values.pop(part, ("", None))
-        inside = next((place[key] for place in places if place.get(key) not in _EMPTY), None)
-        if own not in _EMPTY and not isinstance(own, dict) and isinstance(inside, dict):
-            extra[key], own = own, None
-            _flaws.places.append(key)
-        if (own := inside if own in _EMPTY else own) is not None:
-            values[part] = key, own
-        if used is not None and entries[used].get(key) == own:
-            # The copy in another place adds nothing.
-            entries[used].pop(key, None)
-    return entries, used
-
-
-def _entries(held: object) -> dict[str, Any]:
-    """Return what `offer` has, by keys: its entries, and stray values that are none."""
+    _, held = values.pop(field, ("", None))
+    found = {str(at): entry for at, entry in enumerate(held if isinstance(held, list) else [held])}
     if isinstance(held, dict) and held.keys().isdisjoint(("offerAmount", *ALIASES["id"])):
         found = {key: held[key] for key in sorted(held, key=position_of) if not key.startswith("loading")}
-    else:
-        found = {str(at): entry for at, entry in enumerate(held if isinstance(held, list) else [held])}
-    return {key: entry for key, entry in found.items() if entry not in _EMPTY}
-
-
-def _prepare_listing(values: _Values, extra: dict[str, object]) -> None:
-    entries, _ = _prepare_offers(values, extra, "offers")
-    values["offers"] = "offer", entries
-
-
-def _prepare_bid(values: _Values, extra: dict[str, object]) -> None:
-    entries, used = _prepare_offers(values, extra, "offer")
-    if used is None:
-        if entries:
-            # The record does not tell which offer it is about: all are kept in `extra`.
-            extra["offer"] = [*entries.values()]
-        return
-    entry = entries[used]
-    values["offer"] = f"offer.{used}", entry
-    # A submitted bid has its price in the offer; a listed one has it in the record.
-    for name, keys in (("amount", ("offerAmount",)), ("currency", ALIASES["currency"])):
-        found = next((entry[key] for key in keys if entry.get(key) is not None), None)
-        values.setdefault(name, ("", found))
+    _, index = values.get("index", ("", None))
+    entries = {at: {**entry, _REQUEST: index} for at, entry in found.items() if isinstance(entry, dict) and entry}
+    if strays := {at: one for at, one in found.items() if not isinstance(one, dict) and one not in _EMPTY}:
+        extra["offer"] = strays if isinstance(held, dict) else held
+        # Other keys than numbers are not entries.
+        unread = [f"offer.{at}" for at in strays if position_of(at) >= 0]
+        _flaws.places += unread if isinstance(held, dict | list) else ["offer"]
+    word = OfferStatus.SELECTED.value
+    selected = [at for at, entry in entries.items() if str(entry.get("status", "")).strip().casefold() == word]
+    own = [*entries] if len(entries) == 1 else selected[:1]
+    for part, key in (("contact", "loadingPOC"), ("company", "loadingCompany")):
+        _, here = values.pop(part, ("", None))
+        places = [held if isinstance(held, dict) else {}, *(entries[at] for at in own)]
+        inside = next((place[key] for place in places if place.get(key) not in _EMPTY), None)
+        if here not in _EMPTY and not isinstance(here, dict) and isinstance(inside, dict):
+            extra[key], here = here, None
+            _flaws.places.append(key)
+        if (here := inside if here in _EMPTY else here) is not None:
+            values[part] = key, here
+        for at in own:
+            if entries[at].get(key) == here:
+                # The copy in another place adds nothing.
+                entries[at].pop(key, None)
+    if field == "offers":
+        values[field] = "offer", entries
+    elif own:
+        values[field] = f"offer.{own[0]}", (entry := entries[own[0]])
+        # A submitted bid has its price in the offer; a listed one has it in the record.
+        for name, keys in (("amount", ("offerAmount",)), ("currency", ALIASES["currency"])):
+            values.setdefault(name, ("", next((entry[key] for key in keys if entry.get(key) is not None), None)))
+    elif entries:
+        # The record does not tell which offer it is about: all are kept in `extra`.
+        extra["offer"] = [*entries.values()]
 
 
 _PREPARE: Final[Mapping[type, Callable[[_Values, dict[str, object]], None]]] = {
-    Offer: _prepare_offer,
-    Listing: _prepare_listing,
-    Bid: _prepare_bid,
+    Offer: _prepare_rates,
+    Listing: partial(_prepare_offers, field="offers"),
+    Bid: partial(_prepare_offers, field="offer"),
 }
 
 
