@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -17,7 +18,8 @@ import attrs
 
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.bot.writes import Price, unknown_prices
-from freight_exchange.errors import READ_ERRORS, LoginRejectedError, retry_delay
+from freight_exchange.errors import READ_ERRORS, LoginRejectedError
+from freight_exchange.feed.pace import Pace
 from freight_exchange.models import Bid
 from freight_exchange.store import effects
 
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("freight_exchange.bot")
 
-_FIRST_PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 60.0
+_MIN_DELAY, _MAX_DELAY = 1.0, 60.0
+"""Limits, in seconds, of the time after which a handler that waits for a reading is called again."""
 _MAX_WAIT: Final = 10.0
 """Seconds for which a handler waits for a reading. Longer waits would count against its timeout."""
 
@@ -77,7 +79,7 @@ class OwnBids:
         self._interval = interval
         self._settle = settle
         self._wake = wake
-        self._pause = 0.0
+        self._pace = Pace(interval, Random())
         self._next_at = 0.0
         self._wanted = 0.0
         self._changed = anyio.Event()
@@ -111,8 +113,8 @@ class OwnBids:
                 self._want(max(began, self.required))
                 await self._changed.wait()
             return self.last
-        wait = max(self.required - self._store.now, self._next_at - anyio.current_time(), _FIRST_PAUSE)
-        raise RetryLater(min(wait, _LONGEST_PAUSE), "your bids have to be read first, and that takes a moment")
+        delay = min(max(self.delay, _MIN_DELAY), _MAX_DELAY)
+        raise RetryLater(delay, "your bids have to be read first, and that takes a moment")
 
     async def refresh(self) -> None:
         """Take over what other replicas have recorded."""
@@ -139,12 +141,13 @@ class OwnBids:
         except READ_ERRORS as error:
             if isinstance(error, LoginRejectedError):
                 raise
-            self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE)
-            wait = max(self._pause, retry_delay(error) or 0.0)
-            self._next_at = anyio.current_time() + wait
+            now = anyio.current_time()
+            wait = self._pace.record_failure(now, error)
+            self._next_at = now + wait
             _logger.warning("your bids cannot be read: %s; retrying in %.0f s", error, wait)
             return False
-        self._pause, self._next_at = 0.0, at + self._interval
+        self._pace.record_reply(is_deep=False)
+        self._next_at = at + self._interval
         payload = json.dumps(
             [[bid.index, None if bid.amount is None else str(bid.amount), bid.currency] for bid in bids]
         ).encode()
