@@ -459,11 +459,13 @@ _STORE: Final = (
     Mutant("pruned-events-untold", MISSED, {"feeds/last_pruned": returns((0, 0.0))},
            ("store/test_replicas.py::test_a_handler_that_was_away_longer_than_events_are_kept_learns_what_it_missed",)),
     Mutant("work-of-an-ended-replica-left", FLEET,
-           {"fleet/adopt": lambda adopt: lambda db, me: names(adopt)["Adopted"]()},
+           {"fleet/adopt": lambda adopt: lambda db, me, *_: names(adopt)["Adopted"]()},
            ("fleet/test_fleet.py::test_work_of_a_replica_that_ended_is_taken_over",)),
     Mutant("wait-after-a-take-over-too-short", FLEET, {"ORPHAN_AGE": becomes(0.0)},
            ("bot/test_doubts.py", "store/test_machine.py")),
     Mutant("restored-rows-unnoticed", FLEET, {"fleet/beat": given(stamp="")}, ("store/test_replicas.py",)),
+    Mutant("restored-file-unnoticed", HANG, {"fleet/adopt": lambda adopt: lambda db, me, *_: adopt(db, me)},
+           ("bot/test_ledger_prices.py::test_store_put_back_under_a_running_bot_makes_no_second_offer_and_no_hang",)),
     Mutant("restored-database-trusted", FLEET, {"Joined.must_read": returns(False)}, ("store/test_replicas.py",)),
 )
 
