@@ -92,10 +92,10 @@ class OwnBids:
         Each of these is listed after `wait` seconds.
         """
 
-        def begin(db: Database) -> effects.Readings:
-            if must_read or effects.readings(db, self._store.binding)[-1] is None:
+        def begin(db: Database) -> effects.LastReading:
+            if must_read or effects.last_reading(db, self._store.binding).payload is None:
                 effects.require_reading(db, self._store.binding, db.now + wait)
-            return effects.readings(db, self._store.binding)
+            return effects.last_reading(db, self._store.binding)
 
         self._load(await self._store.run(begin))
         self._want(self.required)
@@ -118,7 +118,7 @@ class OwnBids:
 
     async def refresh(self) -> None:
         """Take over what other replicas have recorded."""
-        self._load(await self._store.run(effects.readings, self._store.binding))
+        self._load(await self._store.run(effects.last_reading, self._store.binding))
 
     @property
     def delay(self) -> float:
@@ -154,9 +154,9 @@ class OwnBids:
         self._load(await self._store.run(self._record, began, payload), bids)
         return True
 
-    def _record(self, db: Database, began: float, payload: bytes) -> effects.Readings:
+    def _record(self, db: Database, began: float, payload: bytes) -> effects.LastReading:
         """Record a reading. If it shows bids that nothing knows, further ones may be on their way to the listing."""
-        required, repeats, before, earlier = effects.readings(db, self._store.binding)
+        required, repeats, before, earlier = effects.last_reading(db, self._store.binding)
         if began >= before:
             effects.record_reading(db, self._store.binding, began, payload)
         if before < required <= began and self._settle and not repeats:
@@ -177,9 +177,9 @@ class OwnBids:
                     len(lost),
                     self._settle,
                 )
-        return effects.readings(db, self._store.binding)
+        return effects.last_reading(db, self._store.binding)
 
-    def _load(self, found: effects.Readings, bids: Sequence[Bid] = ()) -> None:
+    def _load(self, found: effects.LastReading, bids: Sequence[Bid] = ()) -> None:
         self.required, _, began, payload = found
         if payload is not None and began > self.last.began:
             self.last = Reading(began, _prices(payload), bids)

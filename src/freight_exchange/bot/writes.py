@@ -305,7 +305,7 @@ def rejected_error(write: Write, effect: Effect) -> OfferRejectedError:
     return error
 
 
-def decide(effect: Effect, *, taken: object) -> Effect:
+def decided_by_person(effect: Effect, *, taken: object) -> Effect:
     """Return an effect as a person has decided."""
     if not isinstance(taken, bool):
         raise ValidationError(f"taken must be True or False, not {taken!r}", field="taken")
