@@ -165,7 +165,7 @@ class Journal(AbstractContextManager["Journal"]):
 
     def _baseline(self) -> Sequence[Listing]:
         """Return the account's requests that are surely not the one in doubt."""
-        *_, payload = self._run(effects.readings, self._binding)
+        payload = self._run(effects.last_reading, self._binding).payload
         known = {*json.loads(payload or b"[]"), *(index for index, _ in self._published())}
         return [Listing(index=index) for index in known]
 

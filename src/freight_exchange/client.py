@@ -45,7 +45,7 @@ from freight_exchange.transport.redact import Secret
 from freight_exchange.transport.send import Transport
 
 if TYPE_CHECKING:
-    from freight_exchange.endpoints.reconcile import Readings
+    from freight_exchange.endpoints.reconcile import SharedReadings
     from freight_exchange.feed.poller import ClientParts
     from freight_exchange.hooks import Hook
 else:
@@ -62,11 +62,11 @@ class _Shared:
         self.connection = Transport(options)
 
     @cached_property
-    def readings(self) -> Readings:
+    def readings(self) -> SharedReadings:
         # Imported here: most programs have no doubts.
-        from freight_exchange.endpoints.reconcile import Readings
+        from freight_exchange.endpoints.reconcile import SharedReadings
 
-        return Readings()
+        return SharedReadings()
 
 
 class FreightExchange:
@@ -443,7 +443,7 @@ class FreightExchange:
         )
         return found
 
-    async def _reconcile(self, write: Write, readings: Readings, **how: Any) -> Any:
+    async def _reconcile(self, write: Write, readings: SharedReadings, **how: Any) -> Any:
         from freight_exchange.endpoints.reconcile import reconcile
 
         patient = self._view(deadline=max(self._options.deadline, DEFAULT_DEADLINE), strict=False)

@@ -163,6 +163,17 @@ Event = Attempt | Retry | Login | BrokenRecord | Scan | ScanProgress | Degraded 
 Hook = Callable[[Event], Awaitable[None] | None]
 
 
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CallInfo(Serializable):
+    """Call that is about to begin; its `Attempt` and `Retry` records have the same `call_id`."""
+
+    base_url: str
+    method: str
+    path: str
+    call_id: str
+    write: Write | None
+
+
 @attrs.define(kw_only=True, eq=False)
 class HandlerRun:
     """Attempt of a bot's handler. `ending`, as in the metric of deliveries, and `error` are set at its end."""
@@ -175,3 +186,7 @@ class HandlerRun:
     attempt: int
     ending: str | None = None
     error: Exception | None = None
+
+
+Work = CallInfo | ScanInfo | HandlerRun
+"""Work that an instrumentation surrounds."""

@@ -6,15 +6,12 @@ import inspect
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 if TYPE_CHECKING:
-    from freight_exchange.hooks import Event, HandlerRun, Hook, ScanInfo
-    from freight_exchange.transport.call import Call
-
-    Work: TypeAlias = Call | ScanInfo | HandlerRun
+    from freight_exchange.hooks import Event, Hook, Work
 
 HOOK_TIMEOUT: Final = 5.0
 """Time limit of an async hook for one record, in seconds."""

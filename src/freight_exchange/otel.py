@@ -13,9 +13,8 @@ from urllib.parse import urlsplit
 
 from freight_exchange import hooks
 from freight_exchange.errors import FreightExchangeError
-from freight_exchange.hooks import HandlerRun, ScanInfo
+from freight_exchange.hooks import CallInfo, HandlerRun, ScanInfo
 from freight_exchange.instruments import Instrumentation
-from freight_exchange.transport.call import Call
 
 try:
     from opentelemetry import trace
@@ -83,17 +82,17 @@ class OpenTelemetry(Instrumentation):
             del self._found_by[oldest]
 
     @contextmanager
-    def span(self, work: Call | ScanInfo | HandlerRun) -> Iterator[None]:
+    def span(self, work: hooks.Work) -> Iterator[None]:
         """Surround a call with a client span, a scan with one that starts a trace, a handler with a consumer span."""
         attributes: dict[str, Any]
         options: dict[str, Any] = {}
         match work:
-            case Call():
+            case CallInfo():
                 name, options["kind"] = f"{work.method} {work.path}", SpanKind.CLIENT
-                parts = urlsplit(work.limits.base_url)
+                parts = urlsplit(work.base_url)
                 attributes = {
                     "http.request.method": work.method,
-                    "url.full": f"{work.limits.base_url}/{work.path}",
+                    "url.full": f"{work.base_url}/{work.path}",
                     "url.template": f"{parts.path}/{work.path}",
                     "server.address": parts.hostname or "",
                     "server.port": parts.port or (443 if parts.scheme == "https" else 80),
@@ -129,7 +128,7 @@ class OpenTelemetry(Instrumentation):
         with self._tracer.start_as_current_span(
             name, attributes=_known(attributes), record_exception=False, set_status_on_exception=False, **options
         ) as span:
-            if isinstance(work, Call):
+            if isinstance(work, CallInfo):
                 self._calls[work.call_id] = span
             elif isinstance(work, ScanInfo) and span.get_span_context().is_valid:
                 self._last_scan[work.feed] = span.get_span_context()
@@ -139,7 +138,7 @@ class OpenTelemetry(Instrumentation):
                 _set_error(span, error)
                 raise
             finally:
-                if isinstance(work, Call):
+                if isinstance(work, CallInfo):
                     del self._calls[work.call_id]
                 elif isinstance(work, HandlerRun) and work.ending is not None:
                     span.set_attribute("freight_exchange.handler.ending", work.ending)

@@ -12,7 +12,19 @@ import anyio
 import attrs
 import pytest
 from tests.bot.processes import SETTLE, Delivery, Process, process, reads
-from tests.bot.rig import AMOUNT, HOUR, INTERVAL, OFFER, UNANSWERED, UNPROCESSED, amounts_on, eventually, sent, strike
+from tests.bot.rig import (
+    AMOUNT,
+    HOUR,
+    INTERVAL,
+    OFFER,
+    UNANSWERED,
+    UNPROCESSED,
+    amounts_on,
+    blind,
+    eventually,
+    sent,
+    strike,
+)
 
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.errors import (
@@ -342,6 +354,21 @@ async def test_hundred_doubts_share_their_readings() -> None:
         tasks.cancel_scope.cancel()
     # One proof of absence, of five views, serves all doubts.
     assert max(minutes) <= 60, minutes
+
+
+async def test_bids_that_cannot_be_read_are_tried_at_the_feeds_pace() -> None:
+    sandbox = Sandbox()
+    strike(sandbox, UNANSWERED)
+    async with process(sandbox, MemoryStore()) as run:
+        event = await run.event(sandbox.publish())
+        with pytest.raises(OfferInDoubtError):
+            await run.offer(event)
+        with blind(sandbox):
+            before = len(sandbox.audit_log.calls)
+            await anyio.sleep(4 * INTERVAL)
+            # A reading that fails has three attempts. One follows an interval, and the next twice as long a pause.
+            assert 0 < len(sandbox.audit_log.calls) - before <= 3 * 3
+        await run.until_known(event)
 
 
 @pytest.mark.parametrize("fault", ["throttled", "unauthorized_forever", "not_found_page", "unavailable_forever"])

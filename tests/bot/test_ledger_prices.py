@@ -14,7 +14,7 @@ from tests.bot.rig import amounts_on, eventually, sent, strike
 
 from freight_exchange import Bot, OfferRejectedError
 from freight_exchange.store import MemoryStore
-from freight_exchange.testing import Profile, Sandbox, inline_store
+from freight_exchange.testing import Profile, Sandbox, Trial, inline_store
 
 pytestmark = pytest.mark.virtual_time
 
@@ -117,30 +117,65 @@ async def test_update_while_an_offer_is_in_doubt_is_delivered() -> None:
     assert amounts_on(sandbox, index) == ["1000"]
 
 
-@pytest.mark.parametrize("moment", ["before the first", "between", "after the second"])
+MOMENTS = pytest.mark.parametrize("moment", ["before the first", "between", "after the second"])
+
+
+class Market:
+    """A request with two prices of a bot, whose file is copied before, between and after them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.sandbox = Sandbox()
+        self.path = folder / "bot.db"
+        self.bot = requoting(inline_store(self.path))
+
+    async def quote_twice(self, trial: Trial) -> None:
+        await trial.idle()
+        self._copy("before the first")
+        self.index = self.sandbox.publish()
+        await trial.idle()
+        self._copy("between")
+        await anyio.sleep(60)
+        self.sandbox.update(self.index, quantity=11)
+        await trial.idle()
+        self._copy("after the second")
+
+    def copy_of(self, moment: str) -> Path:
+        return self.path.with_name(moment)
+
+    def _copy(self, moment: str) -> None:
+        with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(self.copy_of(moment))) as copy:
+            source.backup(copy)
+
+
+@MOMENTS
 async def test_store_put_back_makes_no_second_offer(tmp_path: Path, moment: str) -> None:
     """A copy of the file from an earlier moment is in its place at the next start."""
-    sandbox, path, copies = Sandbox(), tmp_path / "bot.db", dict[str, bytes]()
-
-    def copy(name: str) -> None:
-        with closing(sqlite3.connect(path)) as source:
-            copies[name] = source.serialize()
-
-    async with sandbox.running(requoting(inline_store(path))) as trial:
-        await trial.idle()
-        copy("before the first")
-        index = sandbox.publish()
-        await trial.idle()
-        copy("between")
-        await anyio.sleep(60)
-        sandbox.update(index, quantity=11)
-        await trial.idle()
-        copy("after the second")
+    market = Market(tmp_path)
+    async with market.sandbox.running(market.bot) as trial:
+        await market.quote_twice(trial)
     for suffix in ("-wal", "-shm"):
         (tmp_path / f"bot.db{suffix}").unlink(missing_ok=True)
-    path.write_bytes(copies[moment])
-    async with sandbox.running(requoting(inline_store(path))) as trial:
+    market.copy_of(moment).replace(market.path)
+    async with market.sandbox.running(requoting(inline_store(market.path))) as trial:
         await anyio.sleep(120)
         await trial.idle()
         assert trial.status.dead == 0
-    assert amounts_on(sandbox, index) == ["1000", "1100"]
+    assert amounts_on(market.sandbox, market.index) == ["1000", "1100"]
+
+
+@MOMENTS
+async def test_store_put_back_under_a_running_bot_makes_no_second_offer_and_no_hang(
+    tmp_path: Path, moment: str
+) -> None:
+    """The copy replaces the content of the open file, as `.restore` of SQLite's shell does."""
+    market = Market(tmp_path)
+    async with market.sandbox.running(market.bot) as trial:
+        await market.quote_twice(trial)
+        with closing(sqlite3.connect(market.copy_of(moment))) as copy, closing(sqlite3.connect(market.path)) as target:
+            copy.backup(target)
+        later = market.sandbox.publish()
+        await eventually(lambda: amounts_on(market.sandbox, later), within=timedelta(minutes=5))
+        await trial.idle()
+        assert trial.status.dead == 0
+    assert amounts_on(market.sandbox, market.index) == ["1000", "1100"]
+    assert amounts_on(market.sandbox, later) == ["1000"]

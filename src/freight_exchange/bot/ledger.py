@@ -29,7 +29,7 @@ from freight_exchange.bot.writes import (
     Plan,
     Recorded,
     Write,
-    decide,
+    decided_by_person,
     in_doubt_error,
     load_offer,
     load_write,
@@ -39,7 +39,7 @@ from freight_exchange.bot.writes import (
     result_of,
     unknown_prices,
 )  # fmt: skip
-from freight_exchange.endpoints.reconcile import Readings
+from freight_exchange.endpoints.reconcile import SharedReadings
 from freight_exchange.errors import (
     READ_ERRORS,
     AlreadyOfferedError,
@@ -498,7 +498,7 @@ class Ledger:
             self._prove_from = now + 2 * max(self._interval, self._settle)
         if any(is_due and effect.state == "parked" for effect, is_due in proofs):
             self._prove_parked_from = now + _PARKED_PROOF
-        readings = Readings()
+        readings = SharedReadings()
         async with anyio.create_task_group() as tasks:
             for proof in proofs:
                 tasks.start_soon(self._prove, *proof, readings)
@@ -518,7 +518,7 @@ class Ledger:
         missing = Counter(load_offer(one).price for one in placed) - Counter(prices)
         return [Bid(index=request, amount=a, currency=c) for a, c in [*prices, *missing.elements()]]
 
-    async def _prove(self, effect: Effect, is_due: bool, readings: Readings) -> None:
+    async def _prove(self, effect: Effect, is_due: bool, readings: SharedReadings) -> None:
         """Conclude from complete readings, which all proofs of a look share."""
         write, baseline = load_write(effect), await self._baseline(effect) if effect.kind == "offer" else None
         try:
@@ -594,7 +594,7 @@ class Ledger:
             raise ValidationError(f"{what} is not in doubt, nor was it refused", field="request")
         # A refused answer may stay as it is.
         effect = min(found, key=lambda one: one.state == "refused")
-        changed, write = decide(effect, taken=taken), load_write(effect)
+        changed, write = decided_by_person(effect, taken=taken), load_write(effect)
         remaining = effect.at + ORPHAN_AGE - self._store.now if effect.state == "sending" else 0.0
         if remaining > 0 and not (taken and effect.id not in self._sending):
             raise ValidationError(

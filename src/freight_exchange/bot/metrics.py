@@ -15,8 +15,8 @@ from freight_exchange.errors import (
     OutcomeUnknownError,
     TransportError,
 )
+from freight_exchange.hooks import CallInfo, Work
 from freight_exchange.instruments import Instrumentation
-from freight_exchange.transport.call import Call
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from freight_exchange.bot.bot import Bot
     from freight_exchange.bot.handler import Delivery
-    from freight_exchange.instruments import Work
 
 INSTALL_HINT: Final = 'metrics need the extra "metrics": install freight-exchange with it'
 
@@ -107,7 +106,7 @@ class Metrics(Instrumentation):
 
     @contextmanager
     def span(self, work: Work) -> Iterator[None]:
-        if not isinstance(work, Call):
+        if not isinstance(work, CallInfo):
             yield
             return
         path = work.path if work.path in _PATHS else "other"

@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -17,7 +18,8 @@ import attrs
 
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.bot.writes import Price, unknown_prices
-from freight_exchange.errors import READ_ERRORS, LoginRejectedError, retry_delay
+from freight_exchange.errors import READ_ERRORS, LoginRejectedError
+from freight_exchange.feed.pace import Pace
 from freight_exchange.models import Bid
 from freight_exchange.store import effects
 
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("freight_exchange.bot")
 
-_FIRST_PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 60.0
+_MIN_DELAY, _MAX_DELAY = 1.0, 60.0
+"""Limits, in seconds, of the time after which a handler that waits for a reading is called again."""
 _MAX_WAIT: Final = 10.0
 """Seconds for which a handler waits for a reading. Longer waits would count against its timeout."""
 
@@ -62,7 +64,7 @@ class OwnBids:
         self._interval = interval
         self._settle = settle
         self._wake = wake
-        self._pause = 0.0
+        self._pace = Pace(interval, Random())
         self._next_at = 0.0
         self._wanted = 0.0
         self._changed = anyio.Event()
@@ -75,10 +77,10 @@ class OwnBids:
         Each of these is listed after `wait` seconds.
         """
 
-        def begin(db: Database) -> effects.Readings:
-            if must_read or effects.readings(db, self._store.binding)[-1] is None:
+        def begin(db: Database) -> effects.LastReading:
+            if must_read or effects.last_reading(db, self._store.binding).payload is None:
                 effects.require_reading(db, self._store.binding, db.now + wait)
-            return effects.readings(db, self._store.binding)
+            return effects.last_reading(db, self._store.binding)
 
         self._load(await self._store.run(begin))
         self._want(self.required)
@@ -96,12 +98,12 @@ class OwnBids:
                 self._want(max(began, self.required))
                 await self._changed.wait()
             return self.last
-        wait = max(self.required - self._store.now, self._next_at - anyio.current_time(), _FIRST_PAUSE)
-        raise RetryLater(min(wait, _LONGEST_PAUSE), "your bids have to be read first, and that takes a moment")
+        delay = min(max(self.delay, _MIN_DELAY), _MAX_DELAY)
+        raise RetryLater(delay, "your bids have to be read first, and that takes a moment")
 
     async def refresh(self) -> None:
         """Take over what other replicas have recorded."""
-        self._load(await self._store.run(effects.readings, self._store.binding))
+        self._load(await self._store.run(effects.last_reading, self._store.binding))
 
     @property
     def delay(self) -> float:
@@ -124,21 +126,22 @@ class OwnBids:
         except READ_ERRORS as error:
             if isinstance(error, LoginRejectedError):
                 raise
-            self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE)
-            wait = max(self._pause, retry_delay(error) or 0.0)
-            self._next_at = anyio.current_time() + wait
+            now = anyio.current_time()
+            wait = self._pace.record_failure(now, error)
+            self._next_at = now + wait
             _logger.warning("your bids cannot be read: %s; retrying in %.0f s", error, wait)
             return False
-        self._pause, self._next_at = 0.0, at + self._interval
+        self._pace.record_reply(is_deep=False)
+        self._next_at = at + self._interval
         payload = json.dumps(
             [[bid.index, None if bid.amount is None else str(bid.amount), bid.currency] for bid in bids]
         ).encode()
         self._load(await self._store.run(self._record, began, payload), bids)
         return True
 
-    def _record(self, db: Database, began: float, payload: bytes) -> effects.Readings:
+    def _record(self, db: Database, began: float, payload: bytes) -> effects.LastReading:
         """Record a reading. If it shows bids that nothing knows, further ones may be on their way to the listing."""
-        required, repeats, before, earlier = effects.readings(db, self._store.binding)
+        required, repeats, before, earlier = effects.last_reading(db, self._store.binding)
         if began >= before:
             effects.record_reading(db, self._store.binding, began, payload)
         if before < required <= began and self._settle and not repeats:
@@ -159,9 +162,9 @@ class OwnBids:
                     len(lost),
                     self._settle,
                 )
-        return effects.readings(db, self._store.binding)
+        return effects.last_reading(db, self._store.binding)
 
-    def _load(self, found: effects.Readings, bids: Sequence[Bid] = ()) -> None:
+    def _load(self, found: effects.LastReading, bids: Sequence[Bid] = ()) -> None:
         self.required, _, began, payload = found
         if payload is not None and began > self.last.began:
             self.last = Reading(began, _prices(payload), bids)

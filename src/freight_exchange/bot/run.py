@@ -493,7 +493,7 @@ class Session:
             if store.is_shared:
                 await store.run(fleet.beat, store.me, store.stamp[0])
             adopted, commands = await store.run(
-                lambda db: (fleet.adopt(db, store.me), work.commands(db, store.binding))
+                lambda db: (fleet.adopt(db, store.me, store.writes), work.commands(db, store.binding))
             )
             ledger.adopt(adopted)
             for command in commands:

@@ -299,7 +299,7 @@ def rejected_error(write: Write, effect: Effect) -> OfferRejectedError:
     return error
 
 
-def decide(effect: Effect, *, taken: object) -> Effect:
+def decided_by_person(effect: Effect, *, taken: object) -> Effect:
     if not isinstance(taken, bool):
         raise ValidationError(f"taken must be True or False, not {taken!r}", field="taken")
     # What is listed on the request is not the effect that the person denies.

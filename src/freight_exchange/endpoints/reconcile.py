@@ -89,7 +89,7 @@ class _Shared:
     result: tuple[list[Any], bool] | FreightExchangeError = ([], False)
 
 
-class Readings:
+class SharedReadings:
     """Readings of listings, shared by all callers that wait: each uses one that began after it came.
 
     So a hundred offers in doubt need one or two readings of the bids, not a hundred.
@@ -124,7 +124,7 @@ class Readings:
 
 async def reconcile(
     service: Service,
-    readings: Readings,
+    readings: SharedReadings,
     write: Write,
     *,
     settle: timedelta,

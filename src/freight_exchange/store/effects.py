@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
@@ -186,17 +186,21 @@ def release(db: Database, binding: int, effect: Effect, *, error: str, now: floa
     return True if alive else None if waiting else False
 
 
-Readings = tuple[float, bool, float, bytes | None]
-"""Time from which a reading of the bids is required, and whether it is the second in a row; then the last reading: the
-time at which it began, and its content."""
+class LastReading(NamedTuple):
+    """The last reading of the bids, by when it began, and from when a newer one is required, the second in a row."""
+
+    required: float
+    repeats: bool
+    began: float
+    payload: bytes | None
 
 
-def readings(db: Database, binding: int) -> Readings:
+def last_reading(db: Database, binding: int) -> LastReading:
     rows = db.run("SELECT name, began, payload FROM reading WHERE binding = :binding", binding=binding)
     found = {name: (began, bytes(payload)) for name, began, payload in rows}
     required, repeats = found.get("required", (0.0, b""))
     began, payload = found.get("bids", (0.0, None))
-    return required, bool(repeats), began, payload
+    return LastReading(required, bool(repeats), began, payload)
 
 
 def require_reading(db: Database, binding: int, began: float, *, repeats: bool = False) -> None:

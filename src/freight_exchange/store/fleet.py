@@ -185,17 +185,19 @@ def beat(db: Database, me: int, stamp: str = "") -> None:
         raise _fenced(db, me)
 
 
-def adopt(db: Database, me: int) -> Adopted:
+def adopt(db: Database, me: int, writes: int = 0) -> Adopted:
     """Take over all that is claimed or open and has no living owner. Call it with each beat.
 
     An adopted effect keeps its state and its version, so that an answer which its old owner still gets is recorded.
 
     Raises:
         FencedError: This replica does not live.
+        RestoredError: The database lacks some of the `writes` of this replica.
     """
-    mine = db.run(f"SELECT binding FROM replica WHERE id = :me AND {LIVING}", me=me).fetchone()
+    sql = f"SELECT binding FROM replica WHERE id = :me AND writes >= :writes AND {LIVING}"
+    mine = db.run(sql, me=me, writes=writes).fetchone()
     if mine is None:
-        raise _fenced(db, me)
+        raise _fenced(db, me, writes)
     (binding,) = mine
     # One replica at a time: another one that adopts now does the same.
     if db.run("SELECT id FROM binding WHERE id = :binding {SKIP}", binding=binding).fetchone() is None:

@@ -150,7 +150,10 @@ class Transport:
         del content
         if not limits.hooks.parts:
             return cast("T", await self._chains[kind](call, request))
-        with limits.hooks.span(call):
+        from freight_exchange.hooks import CallInfo
+
+        info = CallInfo(base_url=limits.base_url, method=method, path=path, call_id=call.call_id, write=write)
+        with limits.hooks.span(info):
             return cast("T", await self._chains[kind](call, request))
 
     async def log_in(self, deadline: float) -> None:
