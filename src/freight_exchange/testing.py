@@ -24,10 +24,10 @@ import os
 import selectors
 import threading
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
-from types import CoroutineType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from types import CoroutineType, ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import anyio
 import attrs
@@ -44,7 +44,7 @@ from freight_sandbox import FAULTS, Account, AuditLog, Cargo, Cut, Exchange, Fau
 from freight_sandbox.wire import Call
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from freight_exchange import Request, Response
 
@@ -171,10 +171,9 @@ class Sandbox:
         """Make an HTTP client for `FreightExchange(http_client=...)`."""
         return httpx.AsyncClient(transport=self.transport(), trust_env=False)
 
-    @asynccontextmanager
-    async def running(
+    def running(
         self, bot: Bot, *, account: Account | None = None, crash_at: str | None = None, times: int = 1
-    ) -> AsyncIterator[Trial]:
+    ) -> Trial:
         """Run a bot against the exchange during the block, and shut it down gracefully at the end.
 
             async with sandbox.running(bot) as trial:
@@ -188,16 +187,7 @@ class Sandbox:
                 only its durable state survives.
             times: Number of the pass through that failpoint at which it crashes, from 1.
         """
-        trial = Trial(bot, self.client(account), crash_at=crash_at, times=times)
-        bot._begin()
-        trial._run = Background(trial._serve)
-        try:
-            yield trial
-        finally:
-            bot.stop()
-            with anyio.CancelScope(shield=True):
-                await trial._run.wait()
-            trial._run.raise_error()
+        return Trial(bot, self.client(account), crash_at=crash_at, times=times)
 
     def client(self, account: Account | None = None, **options: Any) -> FreightExchange:
         """Make a client of an account, default the forwarder.
@@ -260,6 +250,19 @@ class Trial:
         self._remaining = times
         self._run: Background
         self.has_crashed = False
+
+    async def __aenter__(self) -> Self:
+        self._bot._begin()
+        self._run = Background(self._serve)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._bot.stop()
+        with anyio.CancelScope(shield=True):
+            await self._run.wait()
+        self._run.raise_error()
 
     @property
     def status(self) -> BotStatus:
