@@ -13,7 +13,6 @@ from tests.cli.harness import DRAFT, ROUTE, SUBMIT, Shell
 
 from freight_exchange import errors
 from freight_exchange.bot.process import STATUSES as BOT_STATUSES
-from freight_exchange.cli.app import run
 from freight_exchange.cli.run import Status, status_of
 from freight_exchange.store.errors import ConflictError
 from freight_sandbox import FAULTS
@@ -131,7 +130,7 @@ CASES: list[tuple[str, Callable[[Shell], None], tuple[str, ...], int, list[str]]
     ("profile", nothing, ("--profile", "../x", "whoami"), 78, ["name of a profile has letters, digits, - and _ only"]),
     ("two logins", nothing, ("--profile", "a", "--token-file", "b", "whoami"), 78, ["give --profile or --token-file"]),
     ("foreign address", nothing, (*PORT, "--host", "192.0.2.1"), 2, ["cannot listen on 192.0.2.1: Cannot assign"]),
-    ("unknown host", nothing, (*PORT, "--host", "none.invalid"), 2, ["no address is known by this name"]),
+    ("unknown host", nothing, (*PORT, "--host", "none.invalid"), 2, ["cannot listen on none.invalid: "]),
     ("foreign file", write("a.txt", "Dear diary, " * 99), (*PORT, "--state", "a.txt"), 73, ["is not a file of the"]),
     ("no folder", nothing, (*PORT, "--state", "none/x"), 73, ["none/x cannot be used: No such file or directory."]),
     ("certificates", nothing, ("--ca-file", "none.pem", "currencies"), 78, ["--ca-file none.pem cannot be read"]),
@@ -198,7 +197,7 @@ def test_statuses_agree_with_those_of_a_bot(error: errors.FreightExchangeError) 
 def test_bug_raises_with_its_traceback(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("freight_exchange.FreightExchange", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        run(["currencies"])
+        shell("currencies")
 
 
 def test_url_without_api_is_warned_of(shell: Shell) -> None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from freight_exchange.bot.admin import BotFile
     from freight_exchange.bot.status import StoreStatus
 
-_EXPORTED: Final = ("url", "email", "get_parameters", "addresses", "currency_field", "carrier_field")
 _LOG_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _STATES: Final = {
     "ready": "will be called",
@@ -73,29 +72,19 @@ def run_bot(
     """Run the bot BOT of a Python module.
 
     BOT is a bot, or a function that makes one. The module may be in the current directory. Ctrl-C or SIGTERM drain the
-    bot. The service and the account come from the environment or from the options before the command, with which a
-    client of the bot's own must agree. The password must be in the environment: the bot logs in again.
+    bot. It takes the service and the account from the environment, and never from a saved login: it runs for longer.
 
     $ bot run my_bot:bot
     $ bot run my_bot:make_bot
     """
-    for name, value in attrs.asdict(options).items():
-        # A bot cannot use a saved login, and its own client sets the rest.
-        if value is not None and name not in _EXPORTED:
-            raise click.UsageError(f"bot run does not support {opt.name_of(name)}: set it on the bot's own client")
+    if given := [name for name, value in attrs.asdict(options).items() if value is not None]:
+        name = opt.name_of(given[0])
+        raise click.UsageError(f"bot run does not take {name}: set the variable for it, or the bot's own client")
+    # Every command respects HTTPS_PROXY and SSL_CERT_FILE.
+    os.environ["FREIGHT_EXCHANGE_TRUST_ENV"] = os.environ.get("FREIGHT_EXCHANGE_TRUST_ENV") or "1"
     if log_format == "json":
         _log_as_json()
-    # Before the import, as the module may create a client; and after it, as the module may change the environment.
-    _export(options)
-    loaded = _load(target)
-    _export(options)
-    if (client := loaded._exchange) is not None:
-        url, account = client._base_url, run(client._account) if options.email else None
-        if options.url and url != options.url.strip().rstrip("/"):
-            raise click.UsageError(f"the bot's own client is for {url}, and --url is {options.url}")
-        if account != options.email:
-            raise click.UsageError(f"the bot's own client is for the account {account}, and --email is {options.email}")
-    loaded.run(backend=backend)
+    _load(target).run(backend=backend)
 
 
 def _load(target: str) -> Bot:
@@ -119,14 +108,6 @@ def _load(target: str) -> Bot:
     if not isinstance(loaded, Bot):
         raise click.UsageError(f"{module} has no Bot named {attribute!r}, and no function of that name that makes one")
     return loaded
-
-
-def _export(options: opt.Options) -> None:
-    # Every command respects HTTPS_PROXY and SSL_CERT_FILE.
-    os.environ["FREIGHT_EXCHANGE_TRUST_ENV"] = os.environ.get("FREIGHT_EXCHANGE_TRUST_ENV") or "1"
-    for name in _EXPORTED:
-        if (value := getattr(options, name)) is not None:
-            os.environ[f"FREIGHT_EXCHANGE_{name.upper()}"] = value
 
 
 class _JSONFormatter(logging.Formatter):

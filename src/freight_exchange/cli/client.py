@@ -11,12 +11,13 @@ import logging
 import os
 import re
 import secrets
+import sys
 import tempfile
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import attrs
 import click
@@ -27,7 +28,7 @@ from freight_exchange.cli.run import Failure, Status, is_interactive, not_printe
 from freight_exchange.cli.show import Out, text_of
 from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError, ValidationError
 from freight_exchange.options import DEFAULT_DEADLINE
-from freight_exchange.platform.text import clean
+from freight_exchange.platform.text import CleanFormatter, clean
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Request, Response, TokenFile, User
@@ -50,15 +51,11 @@ class Credentials:
     store: TokenFile | None
 
 
-def resolve(options: opt.Options, *, new_file: Path | None = None) -> Credentials:
+def _resolve(options: opt.Options, new_file: Path | None) -> Credentials:
     """Take the credentials from options, environment and saved login.
 
     For a new login, which `new_file` keeps, missing values are asked for. Otherwise the error names the command.
     """
-    logger = logging.getLogger("freight_exchange")
-    if all(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
-        # `-v` has not added one.
-        logger.addHandler(_WarningHandler(logging.WARNING))
     profile = _profile(options)
     from_url, from_email, password = (os.environ.get(name) or None for name in (_URL, _EMAIL, _PASSWORD))
     url, email = options.url, options.email
@@ -85,17 +82,19 @@ def resolve(options: opt.Options, *, new_file: Path | None = None) -> Credential
         password = password or _ask(f"Password of {email}", f"no password: set {_PASSWORD}", hidden=True)
         return Credentials(url, email, password, freight_exchange.TokenFile(new_file))
     is_saved = saved is not None and (saved.base_url, saved.account) == (_normalized(url or ""), email)
-    if not url or not email or not (password or (saved and is_saved and saved.is_fresh())):
-        command = f"freight-exchange{f' --profile {profile}' if profile else ''} login"
-        error: Exception = ConfigurationError(f"not logged in: run `{command}`")
-        if is_saved:
-            error = AuthenticationError(f"the saved login has expired: run `{command}`")
-        elif saved is not None:
-            error.add_note(f"The saved login is that of {saved.account} at {saved.base_url}.")
-        error.add_note(f"In a program, set {_URL}, {_EMAIL} and {_PASSWORD} instead.")
-        raise error
-    is_kept = is_saved or options.token_file or os.environ.get(_TOKEN_FILE)
-    return Credentials(url, email, password, file if is_kept else None)
+    if url and email and (password or is_saved):
+        is_kept = is_saved or options.token_file or os.environ.get(_TOKEN_FILE)
+        return Credentials(url, email, password, file if is_kept else None)
+    error = ConfigurationError(f"not logged in: run `{_login_of(options)}`")
+    if saved is not None:
+        error.add_note(f"The saved login is that of {saved.account} at {saved.base_url}.")
+    error.add_note(f"In a program, set {_URL}, {_EMAIL} and {_PASSWORD} instead.")
+    raise error
+
+
+def _login_of(options: opt.Options) -> str:
+    profile = _profile(options)
+    return f"freight-exchange{f' --profile {profile}' if profile else ''} login"
 
 
 def _profile(options: opt.Options) -> str | None:
@@ -131,12 +130,14 @@ def _ask(question: str, problem: str, *, hidden: bool = False) -> str:
     return answer
 
 
-class _WarningHandler(logging.Handler):
-    """Handler that prints the SDK's warnings to standard error."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if not record.msg.startswith(_REPORTED_ELSEWHERE):
-            warn(f"Warning: {clean(record.getMessage())}")
+def _print_warnings() -> None:
+    """Print the SDK's warnings to standard error, unless `-v` prints more."""
+    logger = logging.getLogger("freight_exchange")
+    if all(isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(CleanFormatter("Warning: %(message)s"))
+        handler.addFilter(lambda record: not record.msg.startswith(_REPORTED_ELSEWHERE))
+        logger.addHandler(handler)
 
 
 # The client
@@ -146,13 +147,17 @@ def connect(
     options: opt.Options,
     work: Callable[[FreightExchange], Awaitable[T]],
     *,
-    credentials: Credentials | None = None,
     lookup: str = "",
+    new_file: Path | None = None,
 ) -> T:
-    """Run `work` with a client and return its result. `lookup` is the command that shows what it has written."""
+    """Run `work` with a client and return its result.
+
+    `lookup` is the command that shows what it has written, and `new_file` the place of a new login.
+    """
     from freight_exchange.hooks import Attempt
 
-    credentials = credentials or resolve(options)
+    _print_warnings()
+    credentials = _resolve(options, new_file)
     writes: list[Attempt] = []
 
     def note(event: Event) -> None:
@@ -185,24 +190,28 @@ def connect(
 
 
 def _client(credentials: Credentials, options: opt.Options, hook: Callable[[Event], None]) -> FreightExchange:
-    pairs = (part.partition("=") for part in (options.addresses or "").split(","))
-    addresses: Any = {name.strip(): address.strip() for name, _, address in pairs} if options.addresses else None
+    async def refuse_login(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        if request.path == "login":
+            raise AuthenticationError(f"the saved login has expired: run `{_login_of(options)}`")
+        return await call_next(request)
+
     with warnings.catch_warnings(record=True, action="always") as caught:
         client = freight_exchange.FreightExchange(
             credentials.url,
             email=credentials.email,
-            # Never sent: `_refuse_login` stops the login.
+            # Never sent: `refuse_login` stops the login.
             password=credentials.password or secrets.token_urlsafe(),
             token_store=credentials.store,
             deadline=options.timeout or DEFAULT_DEADLINE,
             get_parameters=options.get_parameters,
-            addresses=addresses,
+            # In the form of its variable, which the client reads as well.
+            addresses=cast("Any", options.addresses),
             currency_field=options.currency_field,
             carrier_field=options.carrier_field,
             proxy=options.proxy,
             verify=True if options.ca_file is None else _ssl_context(options.ca_file),
             trust_env=True,
-            middleware=[_refuse_login] if credentials.password is None else [],
+            middleware=[refuse_login] if credentials.password is None else [],
             hooks=[hook],
         )
     for warning in caught:
@@ -217,16 +226,8 @@ def _ssl_context(ca_file: str) -> Any:
     try:
         context.load_verify_locations(ca_file)
     except OSError as error:
-        reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
-        raise ConfigurationError(f"--ca-file {ca_file} cannot be read: {reason}") from None
+        raise ConfigurationError(f"--ca-file {ca_file} cannot be read: {error}") from None
     return context
-
-
-async def _refuse_login(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    if request.path == "login":
-        message = "the saved login has expired: run `freight-exchange login`"
-        raise AuthenticationError(message, method=request.method, path=request.path)
-    return await call_next(request)
 
 
 # Commands and groups
@@ -316,20 +317,23 @@ def login(options: opt.Options, /, out: Out) -> None:
     $ --profile shipper login
     """
     path = _path(options)
+
+    async def work(exchange: FreightExchange) -> tuple[str, str, User]:
+        return exchange._base_url, await exchange._account(), await exchange.login()
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         # The old login stays until the new one has succeeded.
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-            credentials = resolve(options, new_file=Path(folder, path.name))
-            user = connect(options, lambda exchange: exchange.login(), credentials=credentials)
+            url, email, user = connect(options, work, new_file=Path(folder, path.name))
             Path(folder, path.name).replace(path)
     except OSError as error:
         raise ConfigurationError(f"the login cannot be saved in {path.parent}: {error.strerror}") from None
-    if os.environ.get(_EMAIL, credentials.email) not in ("", credentials.email) and not _profile(options):
+    if os.environ.get(_EMAIL, email) not in ("", email) and not _profile(options):
         warn(f"{_EMAIL} names {clean(os.environ[_EMAIL])}: later commands use it unless --email is given.")
     names = " ".join(filter(None, (user.first_name, user.middle_name, user.last_name)))
-    sentence = f"Logged in as {text_of(names or user.email or 'an unnamed user')} at {text_of(credentials.url)}."
-    out.result(sentence, {"url": credentials.url, "user": user})
+    sentence = f"Logged in as {text_of(names or user.email or 'an unnamed user')} at {text_of(url)}."
+    out.result(sentence, {"url": url, "user": user})
 
 
 @click.command(cls=Command)
@@ -345,21 +349,15 @@ def logout(options: opt.Options, /, out: Out) -> None:
 
 
 @click.command(cls=Command)
-@click.pass_obj
-def whoami(options: opt.Options, /, out: Out) -> None:
+async def whoami(exchange: FreightExchange, /, out: Out) -> None:
     """Show who is logged in, and where. The service confirms that the login is still valid.
 
     $ whoami
     """
-
-    async def check(exchange: FreightExchange) -> User:
-        # Only a call shows whether the saved login has expired, and this one is small.
-        await exchange.currencies.list()
-        return await exchange.login()
-
-    credentials = resolve(options)
-    user = connect(options, check, credentials=credentials)
+    # Only a call shows whether the saved login has expired, and this one is small.
+    await exchange.currencies.list()
+    user, url = await exchange.login(), exchange._base_url
     if out.format:
-        out.json({"url": credentials.url, "user": user})
+        out.json({"url": url, "user": user})
     else:
-        out.details(user, service=credentials.url)
+        out.details(user, service=url)

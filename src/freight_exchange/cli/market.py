@@ -19,7 +19,7 @@ import click
 
 from freight_exchange import cargo, models, validation
 from freight_exchange.cli import options as opt
-from freight_exchange.cli.client import Command, Group, connect, resolve
+from freight_exchange.cli.client import Command, Group, connect
 from freight_exchange.cli.run import Failure, Status, warn
 from freight_exchange.cli.show import Out, collect, counted, csv_columns, price_of, text_of, units_of, warn_of_doubts
 from freight_exchange.errors import BadRequestError, NotFoundError, ValidationError
@@ -42,10 +42,10 @@ _START: Final = "Start of the first run: now, backfill (all listed requests), or
 _ZONED: Final = ("cy_cutoff", "cfs_cutoff", "departure")
 """Times in the zone of the route."""
 
-
-def _state(help: str, default: str | None = "all", **words: str) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
-    kind = opt.Choices({name.replace("_", "-"): word for name, word in words.items()})
-    return click.option("--state", type=kind, default=default, show_default=default is not None, help=help)
+# Words of the service by the words that are typed.
+_REQUEST_STATES: Final = {"all": "all", "open": "pending", "awarded": "accept"}
+_LISTING_STATES: Final = {"all": "all", "with-offers": "offers", "selected": "sel", "not-selected": "nsel"}
+_BID_STATES: Final = {"active": "active", "selected": "sel", "not-selected": "nsel", "all": "offers"}
 
 
 def _feed_options(command: opt.AnyCommand) -> opt.AnyCommand:
@@ -123,7 +123,7 @@ def requests() -> None:
 
 @requests.command("list")
 @opt.made_from(_FILTERS)
-@_state("State of the requests.", open="pending", awarded="accept", all="all")
+@opt.choice("--state", [*_REQUEST_STATES], "State of the requests.")
 @click.option("--since", type=opt.duration, metavar="TIME", help="Updated within this time, such as 6h. Default: 5d.")
 @opt.weight(default="unit", show_default=True)
 @opt.limit
@@ -140,7 +140,10 @@ async def list_requests(
     $ requests list --origin "Hong Kong" --type shipping --max-volume 60
     $ requests list --json | jq .index
     """
-    listing, columns = exchange.requests.search(type=state, since=since), [*csv_columns(models.RateRequest), *_COMPUTED]
+    listing, columns = (
+        exchange.requests.search(type=_REQUEST_STATES[state], since=since),
+        [*csv_columns(models.RateRequest), *_COMPUTED],
+    )
     empty = "There are no such requests. See `freight-exchange offers list` for your own."
     await out.listing(listing, empty, columns, limit=limit, is_included=_filter(filters).matches)
 
@@ -251,23 +254,22 @@ def import_(options: opt.Options, /, file: str | None, check: bool, template: bo
     if check:
         out.result(f"{file}: {len(rows)} rows, all valid. Nothing was sent.", {"file": file, "rows": len(rows)})
         return
-    credentials = resolve(options)
-    owner = f"{credentials.email} at {credentials.url.strip().rstrip('/')}"
-    with bulk.Journal(path.with_name(f"{path.name}.progress"), owner) as journal:
 
-        async def work(exchange: FreightExchange) -> Counter[State]:
+    async def work(exchange: FreightExchange) -> Counter[State]:
+        owner = f"{await exchange._account()} at {exchange._base_url}"
+        with bulk.Journal(path.with_name(f"{path.name}.progress"), owner) as journal:
             if count := sum(journal.state(row) not in ("published", "refused") for row in rows):
                 await out.confirm(f"Publish {count} of {len(rows)} requests in {file}?")
             return await bulk.publish(exchange, rows, journal, on_row=report)
 
-        def report(row: Row, event: str, record: RateRequest | Listing | None) -> None:
-            if out.format:
-                out.json({"line": row.line, "event": event, "request": None if record is None else record.index})
-                return
-            name = "" if record is None else f" as {record.ref_id or record.index}"
-            click.echo(text_of(f"line {row.line}, {row.draft.commodity}: {event}{name}"))
+    def report(row: Row, event: str, record: RateRequest | Listing | None) -> None:
+        if out.format:
+            out.json({"line": row.line, "event": event, "request": None if record is None else record.index})
+            return
+        name = "" if record is None else f" as {record.ref_id or record.index}"
+        click.echo(text_of(f"line {row.line}, {row.draft.commodity}: {event}{name}"))
 
-        states = connect(options, work, credentials=credentials, lookup=f"requests import {file}")
+    states = connect(options, work, lookup=f"requests import {file}")
     if not out.format:
         click.echo(f"{states['published']} of {len(rows)} rows are published.")
     if states["sending"]:
@@ -293,7 +295,7 @@ def offers() -> None:
 
 
 @offers.command("list", shows_prices=True)
-@_state("Which of your requests.", all="all", with_offers="offers", selected="sel", not_selected="nsel")
+@opt.choice("--state", [*_LISTING_STATES], "Which of your requests.")
 @opt.limit
 @opt.as_csv
 async def list_offers(exchange: FreightExchange, /, state: str, limit: int | None, out: Out) -> None:
@@ -301,7 +303,7 @@ async def list_offers(exchange: FreightExchange, /, state: str, limit: int | Non
 
     $ offers list --state with-offers
     """
-    listing = exchange.offers.search(type=state)
+    listing = exchange.offers.search(type=_LISTING_STATES[state])
     if out.format == "json":
         await out.listing(listing, "", limit=limit)
         return
@@ -449,7 +451,7 @@ def bids() -> None:
 
 
 @bids.command("list", shows_prices=True)
-@_state("Default: the service's own choice.", None, active="active", selected="sel", not_selected="nsel", all="offers")
+@click.option("--state", type=opt.Choice(_BID_STATES, case_sensitive=False), help="Default: the service's own choice.")
 @opt.limit
 @opt.as_csv
 async def list_bids(exchange: FreightExchange, /, state: str | None, limit: int | None, out: Out) -> None:
@@ -458,7 +460,9 @@ async def list_bids(exchange: FreightExchange, /, state: str | None, limit: int 
     $ bids list --state selected
     """
     empty = "You have no such offers. See `freight-exchange offers list` for those on your requests."
-    await out.listing(exchange.bids.list(type=state), empty, csv_columns(models.Bid), limit=limit)
+    await out.listing(
+        exchange.bids.list(type=_BID_STATES[state] if state else None), empty, csv_columns(models.Bid), limit=limit
+    )
 
 
 @bids.command(lookup="bids list", shows_prices=True)

@@ -95,18 +95,11 @@ def duration(text: str) -> Any:
     return float(match[1]) * timedelta(seconds={"s": 1, "m": 60, "h": 3600, "d": 86400}[match[2]])
 
 
-class Choices(click.Choice[str]):
-    """Words of the service by the name that is shown for each; `-` and `_` count as blanks."""
+class Choice(click.Choice[str]):
+    """Words of which any case may be typed; `-` and `_` count as blanks."""
 
-    def __init__(self, words: Mapping[str, str]) -> None:
-        super().__init__([*words], case_sensitive=False)
-        self.words = words
-
-    def normalize_choice(self, choice: Any, ctx: click.Context | None) -> str:
-        return "-".join(re.split(r"[\s_-]+", super().normalize_choice(choice, ctx)))
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return self.words[super().convert(value, param, ctx)]
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        return re.sub(r"[\s_-]+", "-", str(choice)).casefold()
 
 
 # Options made from fields
@@ -151,7 +144,7 @@ def _derived(kinds: Sequence[Any]) -> dict[str, Any]:
         if get_origin(kind) is Literal:
             return {"type": click.Choice(get_args(kind))}
         if isinstance(kind, type) and issubclass(kind, StrEnum):
-            return {"type": Choices({member.value: member.value for member in kind})}
+            return {"type": Choice(kind, case_sensitive=False)}
     if datetime in kinds:
         return {"type": moment, "metavar": "DATE"}
     if Decimal in kinds:
@@ -198,7 +191,7 @@ past: Final = click.option("--past", is_flag=True, help="Accept an arrival date 
 
 def choice(name: str, words: Sequence[str], help: str) -> Callable[[AnyCommand], AnyCommand]:
     """Add an option that takes one of several words, by default the first."""
-    return click.option(name, type=click.Choice(words), default=words[0], show_default=True, help=help)
+    return click.option(name, type=Choice(words, case_sensitive=False), default=words[0], show_default=True, help=help)
 
 
 def pairs(example: str, help: str) -> Callable[[AnyCommand], AnyCommand]:

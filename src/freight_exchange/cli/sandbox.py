@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-import ipaddress
 import json
-import os
 import time
-from contextlib import closing, nullcontext
+from contextlib import AsyncExitStack, closing, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -75,7 +72,12 @@ def _serve(board: Board, host: str, port: int, *, as_json: bool, state: str | No
     from freight_sandbox.server import serve
 
     async def main() -> None:
-        async with serve(board, host=host, port=port, site=board) as server:
+        async with AsyncExitStack() as stack:
+            try:
+                server = await stack.enter_async_context(serve(board, host=host, port=port, site=board))
+            except OSError as error:
+                reason = f"cannot listen on {host}: {error.strerror}; give another --host or --port"
+                raise Failure(reason, Status.USAGE) from None
             board.url = announce(board, server.url, as_json=as_json, state=state)
             await anyio.sleep_forever()
 
@@ -85,56 +87,32 @@ def _serve(board: Board, host: str, port: int, *, as_json: bool, state: str | No
         # Ctrl-C is the regular end of the server.
         if not as_json:
             click.echo("\nStopped." if state is None else f"\nStopped. The exchange is saved in {state}.")
-    except OSError as error:
-        # The errors of a failed lookup are below zero.
-        if (error.errno or 0) < 0:
-            reason = f"cannot listen on {host}: no address is known by this name"
-        elif error.errno == errno.EADDRINUSE:
-            reason = f"port {port} of {host} is taken: choose another, or --port 0 for a free one"
-        elif error.errno in (errno.EADDRNOTAVAIL, errno.EACCES):
-            reason = f"cannot listen on {host}: {os.strerror(error.errno)}"
-        else:
-            raise
-        raise Failure(reason, Status.USAGE) from None
 
 
 def announce(board: Board, url: str, *, as_json: bool, state: str | None) -> str:
-    """Print the addresses and accounts of a served exchange, and return the URL for programs."""
+    """Print the addresses and accounts of a served exchange, and return its URL on this machine."""
     from freight_sandbox.board import PATH
 
-    exchange, address = board.exchange, urlsplit(url).hostname or ""
-    suffix, place, for_programs = "", "", url
-    if not _is_loopback(address):
+    address = urlsplit(url).hostname or ""
+    if not (address in ("localhost", "::1") or address.startswith("127.")):
         warn("Everyone who reaches this address can use the board: it has no password.")
         warn("From other machines the SDK accepts only https: use a TLS proxy or a tunnel (`ssh -L`).")
-        for_programs, place = "https://PROXY/api", ", with the name of your proxy"
-    if address in ("0.0.0.0", "::"):
-        suffix = place = " (on this machine)"
-        url = for_programs = url.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")
+    url = url.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")
     site = url.removesuffix("api") + PATH
-    accounts = {name: getattr(exchange, name) for name in _ROLES}
+    accounts = {name: getattr(board.exchange, name) for name in _ROLES}
     if as_json:
         logins = {name: {"email": account.email, "password": account.password} for name, account in accounts.items()}
         click.echo(json.dumps({"url": url, "board": site, "accounts": logins}))
-        return for_programs
-    click.echo(f"The exchange  {url}{suffix}\nIts board     {site}{suffix}\n\nAccounts")
+        return url
+    click.echo(f"The exchange  {url}\nIts board     {site}\n\nAccounts")
     for name, account in accounts.items():
         click.echo(f"  {account.email:<23} password {account.password:<11} {_ROLES[name]}")
-    variables = {"URL": for_programs, "EMAIL": exchange.forwarder.email, "PASSWORD": exchange.forwarder.password}
+    variables = {"URL": url, "EMAIL": accounts["forwarder"].email, "PASSWORD": accounts["forwarder"].password}
     settings = " ".join(f"FREIGHT_EXCHANGE_{name}={value}" for name, value in variables.items())
-    click.echo(
-        f"\nTo log a program in as the forwarder, paste this line where it will run{place}:\n  export {settings}\n"
-    )
+    click.echo(f"\nTo log a program in as the forwarder, paste this line where it will run:\n  export {settings}\n")
     storage = "Nothing is saved (use --state FILE)." if state is None else f"The exchange is saved in {state}."
     click.echo(f"{storage} Ctrl-C stops it.")
-    return for_programs
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return url
 
 
 @click.command(cls=Command, prints_json=False)
