@@ -77,7 +77,7 @@ def test_help_describes_each_option(path: tuple[str, ...]) -> None:
 
 def test_all_commands_print_json_except_those_that_run_something() -> None:
     without = {path for path, command in COMMANDS.items() if not any("--json" in one.opts for one in command.params)}
-    assert without == {("bot", "run"), ("demo",), ("offers", "export")}
+    assert without == {("bot", "run"), ("demo",)}
 
 
 def test_no_option_takes_a_password() -> None:

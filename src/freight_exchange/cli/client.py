@@ -283,23 +283,13 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """Group of such commands, in the order of their definition. An option of the root behind it names its place."""
+    """Group of such commands, in the order of their definition."""
 
     command_class = Command
     group_class = type
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.commands]
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except click.NoSuchOption as error:
-            name, root = error.option_name, ctx.find_root()
-            if any(name in option.opts for option in root.command.params):
-                message = f"{name} belongs before the command: {root.command_path} {name} ..."
-                raise click.UsageError(message, error.ctx) from None
-            raise
 
 
 # Commands of the login

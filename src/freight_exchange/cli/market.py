@@ -385,20 +385,18 @@ async def watch_offers(
 # Export and comparison of offers
 
 
-@offers.command(prints_json=False)
+@offers.command(shows_prices=True)
 @click.argument("requests", type=opt.index, nargs=-1, metavar="[REQUEST]...")
-@click.option("--csv/--json", "as_csv", default=True, help="Rows of CSV, with a header (default), or lines of JSON.")
-async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: bool) -> None:
+@opt.as_csv
+async def export(exchange: FreightExchange, /, requests: Sequence[int], out: Out) -> None:
     """Export the offers on your requests for a spreadsheet.
 
-    There is a row for each offer, and a column for each fee. Without a REQUEST, all requests are exported.
+    CSV has a row for each offer and a column for each fee. Without a REQUEST, all requests are exported.
 
     $ offers export > offers.csv
     $ offers export 4 7 --csv
     """
-    out = Out("csv" if as_csv else "json")
-    await out.read_codes(exchange)
-    listings = await collect(exchange.offers.search(sweep=True))
+    listings = await exchange.offers.search(sweep=True).collect()
     if absent := sorted({*requests} - {listing.index for listing in listings}):
         raise NotFoundError(f"you have no request {', '.join(map(str, absent))}")
     rows: list[dict[str, Any]] = []
@@ -408,15 +406,14 @@ async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: 
             row = {"request": listing.index, **row, "offer": offer.id, "status": offer.status, "amount": offer.amount}
             row["currency"] = out.codes.get(offer.currency or 0, offer.currency)
             rows.append({**row, "terms": offer.terms, "fees": offer.rates or {}})
+    if out.format == "json":
+        out.records(rows, "", ())
+        return
     fees = sorted({name for row in rows for name in row["fees"]})
-    if as_csv:
-        out.csv_header([*(name for name in (rows[0] if rows else ()) if name != "fees"), *fees])
+    out.csv_header([*(name for name in (rows[0] if rows else ()) if name != "fees"), *fees])
     for row in rows:
-        if as_csv:
-            found = row.pop("fees")
-            out.csv_row([*row.values(), *map(found.get, fees)])
-        else:
-            out.json(row)
+        found = row.pop("fees")
+        out.csv_row([*row.values(), *map(found.get, fees)])
 
 
 @offers.command
@@ -500,8 +497,6 @@ async def submit(
     if text_of(currency).casefold() in names and not again:
         raise click.UsageError(f"you have an offer of {price} already: give --again to send another; nothing was sent")
     if target:
-        if str(target.status).casefold() == "selected":
-            warn("The request is Selected: its shipper has accepted an offer.")
         goods = f"{units_of(target)} of {target.commodity}, {target.origin} to {target.destination}"
         await out.confirm(f"Offer {price} on {goods}?")
     out.record(await exchange.bids.submit(request, amount=amount, currency=index_or_code, rates=fees or None, **values))

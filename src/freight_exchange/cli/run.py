@@ -56,34 +56,21 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
     """Run `main` in an event loop and return its result. Ctrl-C or SIGTERM cancel it and raise `KeyboardInterrupt`."""
     import asyncio
 
-    from anyio import CancelScope
-
-    results: list[T] = []
-    received: list[int] = []
-
-    async def supervise() -> None:
-        with CancelScope() as scope:
-
-            def cancel(number: int) -> None:
-                received.append(number)
-                scope.cancel()
-
-            for number in (signal.SIGTERM, signal.SIGINT):
-                # A program that a script starts in the background ignores Ctrl-C, and must keep ignoring it.
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    asyncio.get_running_loop().add_signal_handler(number, cancel, number)
-            results.append(await main())
+    async def supervise() -> T:
+        task = asyncio.ensure_future(main())
+        # As asyncio does after Ctrl-C, which a program that a script starts in the background ignores.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await task
 
     try:
-        asyncio.run(supervise())
+        return asyncio.run(supervise())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt(signal.SIGTERM) from None
     except BaseExceptionGroup as group:
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         raise error from None
-    if not results:
-        raise KeyboardInterrupt(received[0])
-    return results[0]
 
 
 # Dialogue
@@ -137,19 +124,19 @@ _STATUSES: Final[Sequence[tuple[type[FreightExchangeError], Status]]] = (
 )
 _ADVICE: Final = {
     Status.UNAVAILABLE: "Nothing was changed. Is the URL right, and the service up? If so, try again later.",
-    Status.UNEXPECTED: "Is the URL right? It is the API root, such as https://host/api.",
+    Status.UNEXPECTED: "Is the URL right? It is the API root, such as https://host/api. --ca-file is for private"
+    " certificate authorities.",
 }
-_IMPOSTOR: Final = "Nothing was sent: the server may be an impostor. See --ca-file if its authority is a private one."
 _LOCKED: Final = "Check both: too many wrong passwords may lock the account."
 
 
 def status_of(error: FreightExchangeError) -> Status | None:
     """Return the exit status of an error, or `None` for a bug."""
-    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), None)
-    if status == Status.STORE:
-        from freight_exchange.store.errors import ConflictError  # imports sqlite3
+    from freight_exchange.store.errors import ConflictError  # imports sqlite3
 
-        return Status.TRY_LATER if isinstance(error, ConflictError) else status
+    if isinstance(error, ConflictError):
+        return Status.TRY_LATER
+    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), None)
     # The login is the first call to meet a wrong URL.
     is_wrong_url = error.path == "login" and status in (Status.NOT_FOUND, Status.REFUSED)
     if is_wrong_url or (isinstance(error, errors.TransportError) and error.permanent):
@@ -178,14 +165,8 @@ def exit_status_of(body: Callable[[], object]) -> int:
     except FreightExchangeError as error:
         if (status := status_of(error)) is None:
             raise
-        message, advice = str(error), _ADVICE.get(status)
-        if isinstance(error, errors.LoginRejectedError):
-            message, advice = "the service rejected the email or password", _LOCKED
-        elif isinstance(error, errors.NotFoundError) and status == Status.UNEXPECTED:
-            message = "there is no exchange at this URL"
-        elif error.message.startswith("the certificate of "):
-            advice = _IMPOSTOR
-        _report(message, *getattr(error, "__notes__", ()), advice)
+        advice = _LOCKED if isinstance(error, errors.LoginRejectedError) else _ADVICE.get(status)
+        _report(str(error), *getattr(error, "__notes__", ()), advice)
         return status
     except (KeyboardInterrupt, click.Abort) as error:
         if is_interactive():
