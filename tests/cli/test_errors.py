@@ -126,7 +126,7 @@ CASES: list[tuple[str, Callable[[Shell], None], tuple[str, ...], int, list[str]]
     ("export", nothing, ("offers", "export", "98", "99"), 66, ["you have no request 98, 99"]),
     ("no rate", offered, COMPARE, 2, ["--rate: an offer is in USD: give the exchange rate of USD to EUR"]),
     ("half a rate", nothing, (*COMPARE, "--rate", "USD"), 2, ["'USD' is not CODE=NUMBER"]),
-    ("two rates", nothing, (*COMPARE, "--rate", "USD=1", "--rate", "usd=2"), 2, ["a name is given twice"]),
+    ("two rates", nothing, (*COMPARE, "--rate", "USD=1", "--rate", "usd=2"), 2, ["or gives a name twice"]),
     ("profile", nothing, ("--profile", "../x", "whoami"), 78, ["name of a profile has letters, digits, - and _ only"]),
     ("two logins", nothing, ("--profile", "a", "--token-file", "b", "whoami"), 78, ["give --profile or --token-file"]),
     ("foreign address", nothing, (*PORT, "--host", "192.0.2.1"), 2, ["cannot listen on 192.0.2.1: Cannot assign"]),

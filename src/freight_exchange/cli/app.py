@@ -17,8 +17,6 @@ from freight_exchange.cli import options as opt
 from freight_exchange.cli.run import exit_status_of
 from freight_exchange.platform.text import CleanFormatter
 
-__all__ = ["PROGRAM", "program", "run"]
-
 PROGRAM: Final = "freight-exchange"
 _COMPLETION: Final = "_FREIGHT_EXCHANGE_COMPLETE"
 

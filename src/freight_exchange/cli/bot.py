@@ -58,9 +58,6 @@ def _ask(question: str, out: Out) -> None:
         run(partial(confirm, question, "changed"))
 
 
-# Run
-
-
 @bot.command("run", prints_json=False)
 @click.argument("target", metavar="MODULE:BOT")
 @opt.choice("--backend", ["asyncio", "trio"], "Async library that runs the bot.")
@@ -132,9 +129,6 @@ def _log_as_json() -> None:
         package.setLevel(logging.INFO)
 
 
-# Status
-
-
 @bot.command
 @click.option(
     "--check",
@@ -165,14 +159,10 @@ def _problems(report: StoreStatus, age: timedelta) -> Iterator[str]:
     if not report.holder:
         yield "it is not running"
     if report.covered_until is None or report.covered_until < datetime.now(UTC) - age:
-        yield f"covered until {_utc(report.covered_until)}"
+        yield f"covered until {text_of(report.covered_until) or 'nothing yet'}"
     for count, noun in ((report.parked, "parked"), (report.deliveries["dead"], "dead"), (len(report.gaps), "gaps")):
         if count:
             yield f"{count} {noun}"
-
-
-def _utc(moment: datetime | None) -> str:
-    return "nothing yet" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _status_lines(report: StoreStatus) -> Iterator[tuple[str, object]]:
@@ -181,7 +171,7 @@ def _status_lines(report: StoreStatus) -> Iterator[tuple[str, object]]:
         unheld = "no replica: none of them scans now; if this lasts, their logs have the reason"
     yield from (("bot", report.name), ("service", report.base_url), ("account", report.account))
     yield from (("held by", report.holder or unheld), ("replicas", ", ".join(report.replicas)))
-    yield "covered until", _utc(report.covered_until)
+    yield "covered until", text_of(report.covered_until) or "nothing yet"
     yield "events", f"{report.unacknowledged} unacknowledged"
     yield "deliveries", ", ".join(f"{count} {state}" for state, count in report.deliveries.items())
     for name, done, counts in (("offers", "made", report.offers), ("answers", "carried out", report.answers)):
@@ -225,9 +215,6 @@ def explain(index: int, store: str, name: str | None, out: Out) -> None:
             click.echo(f"The offer{price}, revision {entry.revision}, is {entry.state}.")
         else:
             click.echo(f"The {entry.kind} of offer {entry.offer}{price}, by {entry.handler}, is {entry.state}.")
-
-
-# Records of a store
 
 
 def _add_list(group: click.Group, record: str, method: str, noun: str, help: str) -> None:

@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-import attrs
 import click
 
 import freight_exchange
@@ -41,18 +40,8 @@ _TOKEN_FILE: Final = "FREIGHT_EXCHANGE_TOKEN_FILE"
 _REPORTED_ELSEWHERE: Final = ("login failed", "a write whose caller was cancelled")
 
 
-@attrs.frozen
-class Credentials:
-    """Service and account of a command. Without a password, the saved login in `store` is enough."""
-
-    url: str
-    email: str
-    password: str | None = attrs.field(repr=False)
-    store: TokenFile | None
-
-
-def _resolve(options: opt.Options, new_file: Path | None) -> Credentials:
-    """Take the credentials from options, environment and saved login.
+def _credentials(options: opt.Options, new_file: Path | None) -> tuple[str, str, str | None, TokenFile | None]:
+    """Return URL, account, password and saved login. Without a password, the saved login is enough.
 
     For a new login, which `new_file` keeps, missing values are asked for. Otherwise the error names the command.
     """
@@ -61,6 +50,7 @@ def _resolve(options: opt.Options, new_file: Path | None) -> Credentials:
     url, email = options.url, options.email
     if not profile:
         url, email = url or from_url, email or from_email
+    url = (url or "").strip().rstrip("/")
     file, saved = None, None
     try:
         file = freight_exchange.TokenFile(_path(options))
@@ -71,20 +61,20 @@ def _resolve(options: opt.Options, new_file: Path | None) -> Credentials:
             raise
     if saved is not None:
         url = url or saved.base_url
-        email = email or (saved.account if saved.base_url == _normalized(url) else None)
+        email = email or (saved.account if saved.base_url == url else None)
     if new_file:
         url = url or from_url or _ask("URL of the service", f"no URL: give --url or set {_URL}")
         email = email or from_email or _ask("Email", f"no account: give --email or set {_EMAIL}")
     if from_email not in (None, email) and (profile or is_interactive()):
         # It belongs to another account, and a wrong password may lock this one.
         password = None
-    if new_file and url and email:
+    if new_file and email:
         password = password or _ask(f"Password of {email}", f"no password: set {_PASSWORD}", hidden=True)
-        return Credentials(url, email, password, freight_exchange.TokenFile(new_file))
-    is_saved = saved is not None and (saved.base_url, saved.account) == (_normalized(url or ""), email)
+        return url, email, password, freight_exchange.TokenFile(new_file)
+    is_saved = saved is not None and (saved.base_url, saved.account) == (url, email)
     if url and email and (password or is_saved):
         is_kept = is_saved or options.token_file or os.environ.get(_TOKEN_FILE)
-        return Credentials(url, email, password, file if is_kept else None)
+        return url, email, password, file if is_kept else None
     error = ConfigurationError(f"not logged in: run `{_login_of(options)}`")
     if saved is not None:
         error.add_note(f"The saved login is that of {saved.account} at {saved.base_url}.")
@@ -119,10 +109,6 @@ def _path(options: opt.Options) -> Path:
     return folder / (f"login-{profile}.json" if profile else "login.json")
 
 
-def _normalized(url: str) -> str:
-    return url.strip().rstrip("/")
-
-
 def _ask(question: str, problem: str, *, hidden: bool = False) -> str:
     if not is_interactive():
         raise ConfigurationError(f"{problem}; there is no terminal to ask on")
@@ -140,9 +126,6 @@ def _print_warnings() -> None:
         logger.addHandler(handler)
 
 
-# The client
-
-
 def connect(
     options: opt.Options,
     work: Callable[[FreightExchange], Awaitable[T]],
@@ -157,14 +140,13 @@ def connect(
     from freight_exchange.hooks import Attempt
 
     _print_warnings()
-    credentials = _resolve(options, new_file)
     writes: list[Attempt] = []
 
     def note(event: Event) -> None:
         if isinstance(event, Attempt) and event.may_have_taken_effect:
             writes.append(event)
 
-    client = _client(credentials, options, note)
+    client = _client(options, new_file, note)
 
     async def main() -> T:
         async with client as exchange:
@@ -175,7 +157,7 @@ def connect(
         return run(main)
     except FreightExchangeError as error:
         if error.method is not None:
-            error.add_note(f"The service is {credentials.url}, the account {credentials.email}.")
+            error.add_note(f"The service is {client._base_url}, the account {run(client._account)}.")
         if lookup and error.may_have_taken_effect:
             error.add_note(in_doubt)
         raise
@@ -189,7 +171,9 @@ def connect(
         raise not_printed(error, f"See it with `freight-exchange {lookup}`, and do not send it again.") from None
 
 
-def _client(credentials: Credentials, options: opt.Options, hook: Callable[[Event], None]) -> FreightExchange:
+def _client(options: opt.Options, new_file: Path | None, hook: Callable[[Event], None]) -> FreightExchange:
+    url, email, password, saved_login = _credentials(options, new_file)
+
     async def refuse_login(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         if request.path == "login":
             raise AuthenticationError(f"the saved login has expired: run `{_login_of(options)}`")
@@ -197,11 +181,11 @@ def _client(credentials: Credentials, options: opt.Options, hook: Callable[[Even
 
     with warnings.catch_warnings(record=True, action="always") as caught:
         client = freight_exchange.FreightExchange(
-            credentials.url,
-            email=credentials.email,
+            url,
+            email=email,
             # Never sent: `refuse_login` stops the login.
-            password=credentials.password or secrets.token_urlsafe(),
-            token_store=credentials.store,
+            password=password or secrets.token_urlsafe(),
+            token_store=saved_login,
             deadline=options.timeout or DEFAULT_DEADLINE,
             get_parameters=options.get_parameters,
             # In the form of its variable, which the client reads as well.
@@ -211,7 +195,7 @@ def _client(credentials: Credentials, options: opt.Options, hook: Callable[[Even
             proxy=options.proxy,
             verify=True if options.ca_file is None else _ssl_context(options.ca_file),
             trust_env=True,
-            middleware=[refuse_login] if credentials.password is None else [],
+            middleware=[refuse_login] if password is None else [],
             hooks=[hook],
         )
     for warning in caught:
@@ -290,9 +274,6 @@ class Group(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.commands]
-
-
-# Commands of the login
 
 
 @click.command(cls=Command)

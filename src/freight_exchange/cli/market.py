@@ -69,9 +69,6 @@ async def _show(feed: Any, count: int | None, out: Out) -> None:
             return
 
 
-# Drafts
-
-
 def draft_options(fields: opt.Fields, *, is_partial: bool = False) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
     """Add the options of a draft, and `--file`, whose values are their defaults; its rates go to `context.meta`."""
 
@@ -111,9 +108,6 @@ def check_arrival(arrival: object, *, past: bool, place: str = "") -> None:
     """Reject an arrival that is in the past in every time zone, unless `past` is true."""
     if not past and isinstance(arrival, datetime) and (warning := cargo.arrival_warning(arrival)) is not None:
         raise click.UsageError(f"{place}{warning.message}: correct it, or give --past; nothing was sent")
-
-
-# Requests
 
 
 @click.group(cls=Group)
@@ -250,7 +244,7 @@ def import_(options: opt.Options, /, file: str | None, check: bool, template: bo
         raise click.UsageError(f"{problems}; nothing was sent") from None
     for row in rows:
         check_arrival(row.draft.arrival, past=past, place=f"line {row.line} of {path.name}: ")
-        warn_of_doubts(row.draft, "unit", f"line {row.line}: ")
+        warn_of_doubts(row.draft, "unit", f"line {row.line}: check")
     if check:
         out.result(f"{file}: {len(rows)} rows, all valid. Nothing was sent.", {"file": file, "rows": len(rows)})
         return
@@ -277,9 +271,6 @@ def import_(options: opt.Options, /, file: str | None, check: bool, template: bo
         raise Failure(message, Status.OUTCOME_UNKNOWN)
     if states["refused"]:
         raise Failure(f"{states['refused']} rows were refused by the service", Status.REFUSED)
-
-
-# Offers on own requests
 
 
 class OfferRow(NamedTuple):
@@ -382,9 +373,6 @@ async def watch_offers(
         await _show(feed, count, out)
 
 
-# Export and comparison of offers
-
-
 @offers.command(shows_prices=True)
 @click.argument("requests", type=opt.index, nargs=-1, metavar="[REQUEST]...")
 @opt.as_csv
@@ -437,9 +425,6 @@ async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Ma
     out.table(comparison.offers, "There are no priced offers.")
     if comparison.common_terms:
         click.echo(f"\nTerms of all offers: {text_of('; '.join(comparison.common_terms))}")
-
-
-# Own offers
 
 
 @click.group(cls=Group)
@@ -500,9 +485,6 @@ async def submit(
         goods = f"{units_of(target)} of {target.commodity}, {target.origin} to {target.destination}"
         await out.confirm(f"Offer {price} on {goods}?")
     out.record(await exchange.bids.submit(request, amount=amount, currency=index_or_code, rates=fees or None, **values))
-
-
-# Routes
 
 
 @click.group(cls=Group)
@@ -594,9 +576,6 @@ def _changed(before: models.Route, changes: Mapping[str, Any]) -> models.Route:
     return attrs.evolve(before, **{name: getattr(draft, name) for name in _ROUTE})
 
 
-# Lists
-
-
 def _list_of(name: str, record: type, help: str) -> click.Command:
     @click.command(name, cls=Command, help=f"{help}\n\n$ {name} --json")
     @opt.as_csv
@@ -608,9 +587,6 @@ def _list_of(name: str, record: type, help: str) -> click.Command:
 
 carriers = _list_of("carriers", models.Carrier, "List the carriers of routes.")
 currencies = _list_of("currencies", models.Currency, "List the currencies of offers.")
-
-
-# Tariffs
 
 
 @click.group(cls=Group)

@@ -199,12 +199,13 @@ def pairs(example: str, help: str) -> Callable[[AnyCommand], AnyCommand]:
     metavar = f"{example}=NUMBER"
 
     def parse(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Mapping[str, str]:
-        parts = [[part.strip() for part in value.rpartition("=")] for value in values]
-        if wrong := [value for value, (name, _, number) in zip(values, parts, strict=True) if not (name and number)]:
-            raise click.BadParameter(f"{wrong[0]!r} is not {metavar}; nothing was sent")
-        if len({name.casefold() for name, _, _ in parts}) < len(parts):
-            raise click.BadParameter("a name is given twice; nothing was sent")
-        return {name: number for name, _, number in parts}
+        numbers: dict[str, str] = {}
+        for value in values:
+            name, _, number = (part.strip() for part in value.rpartition("="))
+            if not (name and number) or name.casefold() in map(str.casefold, numbers):
+                raise click.BadParameter(f"{value!r} is not {metavar}, or gives a name twice; nothing was sent")
+            numbers[name] = number
+        return numbers
 
     return click.option("--rate", "rates", multiple=True, metavar=metavar, callback=parse, help=help)
 

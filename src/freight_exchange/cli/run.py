@@ -73,9 +73,6 @@ def run(main: Callable[[], Awaitable[T]]) -> T:
         raise error from None
 
 
-# Dialogue
-
-
 def warn(line: str) -> None:
     """Print a line to standard error; a failure to print is ignored."""
     with contextlib.suppress(OSError):

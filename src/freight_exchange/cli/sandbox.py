@@ -7,7 +7,7 @@ import time
 from contextlib import AsyncExitStack, closing, nullcontext
 from datetime import timedelta
 from pathlib import Path
-from random import Random
+from secrets import randbits
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -54,10 +54,9 @@ def sandbox(
     from freight_sandbox.samples import samples
 
     try:
-        exchange = Exchange(seed=seed or 0) if state is None else JournaledExchange(Path(state), seed=seed)
-        if state is None and seed is None:
-            # A client may keep a token across a restart: the token must not become that of another account.
-            exchange.random = Random()
+        # A client may keep a token across a restart: without a seed, it must not become that of another account.
+        drawn = randbits(64) if seed is None else seed
+        exchange = Exchange(seed=drawn) if state is None else JournaledExchange(Path(state), seed=seed)
         with closing(exchange) if isinstance(exchange, JournaledExchange) else nullcontext():
             for cargo in samples(requests if getattr(exchange, "is_new", True) else 0, now := time.time()):
                 exchange.act(exchange.shipper, "POST", "quote/submitrequest", cargo, now)

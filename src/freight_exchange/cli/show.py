@@ -314,9 +314,6 @@ def text_of(value: object) -> str:
             return clean(str(value))
 
 
-# Listings
-
-
 async def collect(
     listing: Paginator[T],
     *,
@@ -334,9 +331,6 @@ async def collect(
             if len(records) == limit:
                 break
     return records
-
-
-# CSV
 
 
 def csv_columns(cls: Any, *, exclude: Collection[str] = (), prefix: str = "") -> list[str]:
@@ -394,11 +388,10 @@ def measured(freight: Any, per: Per) -> dict[str, Any]:
     }
 
 
-def warn_of_doubts(freight: Any, per: Per, place: str = "") -> None:
+def warn_of_doubts(freight: Any, per: Per, check: str = "Check") -> None:
     """Print the doubts about a request or draft to standard error."""
     for doubt in measured(freight, per)["doubts"]:
-        text = text_of(f"{place}check the {doubt['field']}: {doubt['message']}")
-        warn(text[:1].upper() + text[1:] if not place else text)
+        warn(text_of(f"{check} the {doubt['field']}: {doubt['message']}"))
 
 
 def units_of(freight: Any) -> str:
