@@ -20,6 +20,7 @@ from tools.pages import ROOT
 
 from freight_exchange import FreightExchange
 from freight_exchange.cli.sandbox import announce
+from freight_exchange.cli.show import Out
 from freight_sandbox import Exchange
 from freight_sandbox.board import Board
 
@@ -214,7 +215,7 @@ async def test_open_address_is_warned_of() -> None:
 def test_shown_url_is_one_of_this_machine(
     capsys: pytest.CaptureFixture[str], url: str, shown: str, is_open: bool
 ) -> None:
-    announce(Board(Exchange()), url, as_json=False, state=None)
+    announce(Board(Exchange()), url, None, Out())
     out, err = capsys.readouterr()
     assert f"The exchange  {shown}\n" in out
     assert f"export FREIGHT_EXCHANGE_URL={shown} " in out

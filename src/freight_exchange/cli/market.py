@@ -69,7 +69,7 @@ async def _show(feed: Any, count: int | None, out: Out) -> None:
             return
 
 
-def draft_options(fields: opt.Fields, *, is_partial: bool = False) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
+def draft_options(fields: Mapping[str, Any], *, is_partial: bool = False) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
     """Add the options of a draft, and `--file`, whose values are their defaults; its rates go to `context.meta`."""
 
     def read(context: click.Context, _: click.Parameter, file: str | None) -> None:

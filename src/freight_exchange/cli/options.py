@@ -15,8 +15,6 @@ import click
 from freight_exchange.options import DEFAULT_DEADLINE, CarrierField, CurrencyField, GetParameters
 
 AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
-Fields = Mapping[str, Any]
-"""Types of fields by name. A field whose type includes `None` is optional."""
 
 _HELP: Final[Mapping[str, str]] = {
     "addresses": "Other documented addresses, such as publish=quote/request,submit=quote/bid.",
@@ -62,10 +60,6 @@ _HELP: Final[Mapping[str, str]] = {
     "weight": "Weight of a unit in kilograms.",
     "width": "Width of a unit in metres.",
 }
-_VARIABLES: Final = (
-    "url", "email", "profile", "token_file", "get_parameters", "addresses", "currency_field", "carrier_field"
-)  # fmt: skip
-"""Options that a variable of the environment replaces."""
 
 
 # Types of values. The SDK checks what is not said here.
@@ -102,16 +96,13 @@ class Choice(click.Choice[str]):
         return re.sub(r"[\s_-]+", "-", str(choice)).casefold()
 
 
-# Options made from fields
-
-
 def fields_of(cls: type) -> dict[str, Any]:
     """Return the types of the public fields of an attrs class."""
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in attrs.fields(cls) if not field.name.startswith("_")}
 
 
-def made_from(fields: Fields, **settings: Mapping[str, Any]) -> Callable[[AnyCommand], AnyCommand]:
+def made_from(fields: Mapping[str, Any], **settings: Mapping[str, Any]) -> Callable[[AnyCommand], AnyCommand]:
     """Add an option for each field that has a text in `_HELP`, with further `settings`; the SDK checks the values."""
 
     def decorate(command: AnyCommand) -> AnyCommand:
@@ -174,7 +165,8 @@ class Options:
     def add_to(cls, command: AnyCommand) -> AnyCommand:
         """Add the options to the root command."""
         timeout = {"type": click.FloatRange(0, min_open=True), "metavar": "SECONDS"}
-        texts = {name: {"help": f"{_HELP[name]}  [env var: FREIGHT_EXCHANGE_{name.upper()}]"} for name in _VARIABLES}
+        variables = [name for name in fields_of(cls) if name not in ("timeout", "proxy", "ca_file")]
+        texts = {name: {"help": f"{_HELP[name]}  [env var: FREIGHT_EXCHANGE_{name.upper()}]"} for name in variables}
         return made_from(fields_of(cls), timeout=timeout, **texts)(command)
 
 

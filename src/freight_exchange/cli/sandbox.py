@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import AsyncExitStack, closing, nullcontext
 from datetime import timedelta
@@ -15,6 +14,7 @@ import click
 
 from freight_exchange.cli.client import Command
 from freight_exchange.cli.run import Failure, Status, run, warn
+from freight_exchange.cli.show import Out
 
 if TYPE_CHECKING:
     from freight_exchange import Bid, Context, RateRequest
@@ -29,16 +29,15 @@ _ROLES: Final = {
 }
 
 
-@click.command(cls=Command, prints_json=False)
+@click.command(cls=Command)
 @click.option("--port", default=8765, show_default=True, help="Port; 0 takes a free one.", type=_PORTS)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="Further name of this host. May be repeated.")
 @click.option("--state", metavar="FILE", help="File that keeps the exchange across restarts.")
 @click.option("--seed", type=int, help="Seed for random orders and tokens; equal seeds give equal ones.")
 @click.option("--requests", default=0, show_default=True, help="Example requests in a new exchange.", type=_EXAMPLES)
-@click.option("--json", "as_json", is_flag=True, help="Print the addresses and accounts as one line of JSON.")
 def sandbox(
-    port: int, host: str, names: tuple[str, ...], state: str | None, seed: int | None, requests: int, as_json: bool
+    port: int, host: str, names: tuple[str, ...], state: str | None, seed: int | None, requests: int, out: Out
 ) -> None:
     """Serve a sandbox exchange with a web board.
 
@@ -60,12 +59,12 @@ def sandbox(
         with closing(exchange) if isinstance(exchange, JournaledExchange) else nullcontext():
             for cargo in samples(requests if getattr(exchange, "is_new", True) else 0, now := time.time()):
                 exchange.act(exchange.shipper, "POST", "quote/submitrequest", cargo, now)
-            _serve(Board(exchange, names={*names, host}), host, port, as_json=as_json, state=state)
+            _serve(Board(exchange, names={*names, host}), host, port, state, out)
     except JournalError as error:
         raise Failure(str(error), Status.STORE) from None
 
 
-def _serve(board: Board, host: str, port: int, *, as_json: bool, state: str | None) -> None:
+def _serve(board: Board, host: str, port: int, state: str | None, out: Out) -> None:
     import anyio
 
     from freight_sandbox.server import serve
@@ -77,18 +76,18 @@ def _serve(board: Board, host: str, port: int, *, as_json: bool, state: str | No
             except OSError as error:
                 reason = f"cannot listen on {host}: {error.strerror}; give another --host or --port"
                 raise Failure(reason, Status.USAGE) from None
-            board.url = announce(board, server.url, as_json=as_json, state=state)
+            board.url = announce(board, server.url, state, out)
             await anyio.sleep_forever()
 
     try:
         run(main)
     except KeyboardInterrupt:
         # Ctrl-C is the regular end of the server.
-        if not as_json:
+        if not out.format:
             click.echo("\nStopped." if state is None else f"\nStopped. The exchange is saved in {state}.")
 
 
-def announce(board: Board, url: str, *, as_json: bool, state: str | None) -> str:
+def announce(board: Board, url: str, state: str | None, out: Out) -> str:
     """Print the addresses and accounts of a served exchange, and return its URL on this machine."""
     from freight_sandbox.board import PATH
 
@@ -99,9 +98,9 @@ def announce(board: Board, url: str, *, as_json: bool, state: str | None) -> str
     url = url.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")
     site = url.removesuffix("api") + PATH
     accounts = {name: getattr(board.exchange, name) for name in _ROLES}
-    if as_json:
+    if out.format:
         logins = {name: {"email": account.email, "password": account.password} for name, account in accounts.items()}
-        click.echo(json.dumps({"url": url, "board": site, "accounts": logins}))
+        out.json({"url": url, "board": site, "accounts": logins})
         return url
     click.echo(f"The exchange  {url}\nIts board     {site}\n\nAccounts")
     for name, account in accounts.items():
