@@ -334,7 +334,7 @@ def test_bot_takes_its_settings_from_the_environment(shell: Shell, run_bot: Call
     ):
         result, bots = run_bot("bot = Bot(store=None)", *option)
         assert (result.status, bots) == (Status.USAGE, [])
-        assert f"bot run does not take {option[0]}: set the variable for it, or the bot's own client" in result.err
+        assert f"bot run takes no {option[0]}: set its variable, or the bot's own client" in result.err
 
 
 def test_program_exits_with_status_of_bot(shell: Shell) -> None:

@@ -75,8 +75,7 @@ def run_bot(
     $ bot run my_bot:make_bot
     """
     if given := [name for name, value in attrs.asdict(options).items() if value is not None]:
-        name = opt.name_of(given[0])
-        raise click.UsageError(f"bot run does not take {name}: set the variable for it, or the bot's own client")
+        raise click.UsageError(f"bot run takes no {opt.name_of(given[0])}: set its variable, or the bot's own client")
     # Every command respects HTTPS_PROXY and SSL_CERT_FILE.
     os.environ["FREIGHT_EXCHANGE_TRUST_ENV"] = os.environ.get("FREIGHT_EXCHANGE_TRUST_ENV") or "1"
     if log_format == "json":

@@ -162,8 +162,10 @@ def exit_status_of(body: Callable[[], object]) -> int:
     except FreightExchangeError as error:
         if (status := status_of(error)) is None:
             raise
-        advice = _LOCKED if isinstance(error, errors.LoginRejectedError) else _ADVICE.get(status)
-        _report(str(error), *getattr(error, "__notes__", ()), advice)
+        message, advice = str(error), _ADVICE.get(status)
+        if isinstance(error, errors.LoginRejectedError):
+            message, advice = "the service rejected the email or password", _LOCKED
+        _report(message, *getattr(error, "__notes__", ()), advice)
         return status
     except (KeyboardInterrupt, click.Abort) as error:
         if is_interactive():
