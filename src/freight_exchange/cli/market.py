@@ -379,7 +379,7 @@ async def watch_offers(
 async def export(exchange: FreightExchange, /, requests: Sequence[int], out: Out) -> None:
     """Export the offers on your requests for a spreadsheet.
 
-    CSV has a row for each offer and a column for each fee. Without a REQUEST, all requests are exported.
+    CSV, the default, has a row for each offer and a column for each fee. Without a REQUEST, all are exported.
 
     $ offers export > offers.csv
     $ offers export 4 7 --csv
