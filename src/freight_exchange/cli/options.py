@@ -90,7 +90,7 @@ def duration(text: str) -> Any:
 
 
 class Choice(click.Choice[str]):
-    """Words of which any case may be typed; `-` and `_` count as blanks."""
+    """Words in any case; `-` and `_` count as blanks."""
 
     def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
         return re.sub(r"[\s_-]+", "-", str(choice)).casefold()
