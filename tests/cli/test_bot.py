@@ -41,6 +41,7 @@ async def quote(request, ctx):
 async def tell(request, ctx):
     raise ValueError("no \\x1b[31mmail")
 """
+ELSEWHERE = "http://127.0.0.1:9/api"
 SECRET = "s3cret-Pa55"
 NO_BOT = "has no Bot named {!r}, and no function of that name that makes one"
 NO_TARGET = "give MODULE:BOT, such as my_bot:bot, not {!r}"
@@ -296,6 +297,7 @@ def run_bot(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     """Return a function that writes a module, and calls `bot run` with a `Bot.run` that only notes its bot."""
     bots: list[Bot] = []
     monkeypatch.setattr(Bot, "run", lambda bot, backend: bots.append(bot))
+    shell.set("FREIGHT_EXCHANGE_ADDRESSES", "")  # the command changes the environment
     number = iter(range(100))
 
     def run(source: str, *options: str, name: str = "bot") -> tuple[Any, list[Bot]]:
@@ -319,22 +321,39 @@ def test_module_that_runs_its_bot_on_import_is_refused(shell: Shell) -> None:
     assert "module bot_that_runs runs its bot while it is imported: move its bot.run() under `if __name__" in result.err
 
 
-def test_bot_takes_its_settings_from_the_environment(shell: Shell, run_bot: Callable[..., Any]) -> None:
-    _, bots = run_bot("def make_bot(store=None):\n    return Bot(store=store)", name="make_bot")
-    assert len(bots) == 1
+def test_bot_takes_service_and_conventions_from_options(shell: Shell, run_bot: Callable[..., Any]) -> None:
+    assert run_bot("def make_bot(store=None):\n    return Bot(store=store)", name="make_bot")[1]
     assert os.environ["FREIGHT_EXCHANGE_TRUST_ENV"] == "1"
     shell.set("FREIGHT_EXCHANGE_TRUST_ENV", "0")
-    assert run_bot("bot = Bot(FreightExchange(), store=None)")[1]
+    shell.set("FREIGHT_EXCHANGE_URL", ELSEWHERE)
+    options = ("--url", f"{shell.url}/", "--email", "shipper@demo.example", "--addresses", "submit=quote/bid")
+    _, (bot,) = run_bot("bot = Bot(FreightExchange(), store=None)", *options)
+    assert bot._exchange._base_url == shell.url
+    assert anyio.run(bot._exchange._account) == "shipper@demo.example"
     assert os.environ["FREIGHT_EXCHANGE_TRUST_ENV"] == "0"
-    for option in (
-        ("--url", shell.url),
-        ("--email", "a@b.example"),
-        ("--timeout", "5"),
-        ("--token-file", "login.json"),
+    assert os.environ["FREIGHT_EXCHANGE_ADDRESSES"] == "submit=quote/bid"
+    other = f"import os\nos.environ['FREIGHT_EXCHANGE_URL'] = {ELSEWHERE!r}\nbot = Bot(store=None)"
+    assert run_bot(other, "--url", shell.url)[1]
+    assert os.environ["FREIGHT_EXCHANGE_URL"] == shell.url
+
+
+@pytest.mark.parametrize("credentials", ["email='mine@demo.example', password='x'", "credentials=mine"])
+def test_bot_whose_client_contradicts_options_does_not_run(
+    shell: Shell, run_bot: Callable[..., Any], credentials: str
+) -> None:
+    mine = "async def mine():\n    return 'mine@demo.example', 'x'\n"
+    source = f"{mine}bot = Bot(FreightExchange({ELSEWHERE!r}, {credentials}), store=None)"
+    account = "the bot's own client is for mine@demo.example, and --email is shipper@demo.example"
+    for options, message in (
+        (["--url", shell.url], f"the bot's own client is for {ELSEWHERE}, and --url is {shell.url}"),
+        (["--email", "shipper@demo.example"], account),
+        *(([name, "5"], f"bot run does not support {name}") for name in ("--timeout", "--token-file", "--proxy")),
     ):
-        result, bots = run_bot("bot = Bot(store=None)", *option)
-        assert (result.status, bots) == (Status.USAGE, [])
-        assert f"bot run takes no {option[0]}: set its variable, or the bot's own client" in result.err
+        result, bots = run_bot(source, *options)
+        assert (result.status, message in result.err, bots) == (Status.USAGE, True, [])
+    # The environment contradicts too, but is only a default.
+    assert run_bot(source)[1]
+    assert run_bot(source, "--url", ELSEWHERE, "--email", "mine@demo.example")[1]
 
 
 def test_program_exits_with_status_of_bot(shell: Shell) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.admin import BotFile
     from freight_exchange.bot.status import StoreStatus
 
+_EXPORTED: Final = {"url", "email", "get_parameters", "addresses", "currency_field", "carrier_field"}
 _LOG_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _STATES: Final = {
     "ready": "will be called",
@@ -69,18 +70,29 @@ def run_bot(
     """Run the bot BOT of a Python module.
 
     BOT is a bot, or a function that makes one. The module may be in the current directory. Ctrl-C or SIGTERM drain the
-    bot. It takes the service and the account from the environment, and never from a saved login: it runs for longer.
+    bot. The service and the account come from the environment or from the options before the command, with which a
+    client of the bot's own must agree. The password must be in the environment: the bot logs in again.
 
     $ bot run my_bot:bot
     $ bot run my_bot:make_bot
     """
-    if given := [name for name, value in attrs.asdict(options).items() if value is not None]:
-        raise click.UsageError(f"bot run takes no {opt.name_of(given[0])}: set its variable, or the bot's own client")
-    # Every command respects HTTPS_PROXY and SSL_CERT_FILE.
-    os.environ["FREIGHT_EXCHANGE_TRUST_ENV"] = os.environ.get("FREIGHT_EXCHANGE_TRUST_ENV") or "1"
+    given = {name: value for name, value in attrs.asdict(options).items() if value is not None}
+    if other := given.keys() - _EXPORTED:
+        raise click.UsageError(f"bot run does not support {opt.name_of(min(other))}: set it on the bot's own client")
     if log_format == "json":
         _log_as_json()
-    _load(target).run(backend=backend)
+    # Every command respects HTTPS_PROXY and SSL_CERT_FILE.
+    trust = {"FREIGHT_EXCHANGE_TRUST_ENV": os.environ.get("FREIGHT_EXCHANGE_TRUST_ENV") or "1"}
+    exported = trust | {f"FREIGHT_EXCHANGE_{name.upper()}": value for name, value in given.items()}
+    # Before the import, as the module may create a client; and after it, as the module may change the environment.
+    os.environ.update(exported)
+    loaded = _load(target)
+    os.environ.update(exported)
+    if (client := loaded._exchange) is not None:
+        for name, own in {"url": client._base_url, "email": run(client._account)}.items():
+            if name in given and given[name].strip().rstrip("/") != own:
+                raise click.UsageError(f"the bot's own client is for {own}, and --{name} is {given[name]}")
+    loaded.run(backend=backend)
 
 
 def _load(target: str) -> Bot:

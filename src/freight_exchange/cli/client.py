@@ -210,7 +210,7 @@ def _ssl_context(ca_file: str) -> Any:
     try:
         context.load_verify_locations(ca_file)
     except OSError as error:
-        raise ConfigurationError(f"--ca-file {ca_file} cannot be read: {error}") from None
+        raise ConfigurationError(f"--ca-file {ca_file} cannot be read: {error.strerror}") from None
     return context
 
 
