@@ -235,7 +235,7 @@ def _conclude(
         case CreateRoute():
             return _created_route(write.draft, baseline or [], records)
         case UpdateRoute(route=new):
-            old = next((one for one in baseline or () if one.index == new.index), write.before)
+            old = next((one for one in baseline or () if one.index == new.index), None)
             return _updated_route(new, old, records)
         case _:
             return StillUnknown()
