@@ -450,14 +450,9 @@ class CreateRoute(WriteOf[Route]):
 
 @attrs.frozen(eq=False, repr=False)
 class UpdateRoute(WriteOf[Route]):
-    """Replacement of the route that has this index (service document, 4.5).
-
-    `before` is the route as it was read before, if known. Without it, an update that did not happen cannot be told from
-    an update that another party has reverted.
-    """
+    """Replacement of the route that has this index (service document, 4.5)."""
 
     route: Route
-    before: Route | None = None
 
 
 @attrs.frozen(eq=False, repr=False)

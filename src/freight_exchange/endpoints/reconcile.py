@@ -310,7 +310,7 @@ def _created_route(write: CreateRoute, known: list[Route] | None, routes: list[R
 def _updated_route(write: UpdateRoute, known: list[Route] | None, routes: list[Route], *_: bool) -> _Conclusion:
     """Compare the route with what was sent, and with what it was before. If it is neither, another party wrote it."""
     new = write.route
-    old = next((one for one in known or () if one.index == new.index), write.before)
+    old = next((one for one in known or () if one.index == new.index), None)
     route = next((route for route in routes if route.index == new.index), None)
     if route is None:
         return StillUnknown()

@@ -58,8 +58,8 @@ _UNSOUND: Final = {
     "port": r"[^\d,]",
     "dbname": "@|=|://",
 }
-"""Signs, by part of an address, that a part of the password ended up in it: unencoded characters of one do so in the
-host, the port or the name of the database, as a whole address does in place of the name; one whose colon is encoded in
+"""Text that no part of an address has, unless a part of the password ended up there: unencoded characters of one do so
+in the host, the port or the database, as a whole address does in place of the database; one whose colon is encoded in
 the user; and one after a separator of other drivers in the part before that."""
 _QUOTED: Final = re.compile(r"""\b(server at|on socket|host|host name|role|user|database):? (["']).*?\2""")
 """Name in a message. It may contain any word, such as `certificate`."""
