@@ -246,10 +246,12 @@ class Ledger:
         if plan.effect.state == "confirmed":
             with anyio.CancelScope(shield=True):
                 return result_of(await self._begin(write, plan, by))
+        done, error = None, None
         async with self._gate.entered() as entered:
             with anyio.CancelScope(shield=True):
                 done, error = await self._carry_out(write, plan, by)
-            self._gate.report(entered, error, is_answered=done.state in ("confirmed", "refused"))
+                self._gate.report(entered, error, is_answered=done.state in ("confirmed", "refused"))
+        assert done is not None
         match done.state:
             case "confirmed":
                 return result_of(done)
@@ -567,8 +569,7 @@ class Ledger:
         reach("after resolved")
         if not (is_done and why):
             return is_done
-        text, fields = "%s is no longer in doubt: %s", {"request": effect.subject}
-        level = logging.WARNING
+        level, text = logging.WARNING, "%s is no longer in doubt: %s"
         if changed.state == "parked":
             level, text = logging.CRITICAL, "%s is parked: %s; look at the service's own pages, and resolve it by hand"
         else:
@@ -576,9 +577,9 @@ class Ledger:
         if changed.state == "absent" and is_sent_again:
             text += "; its handler is called again"
         elif changed.state == "absent":
-            then = "nothing sends it" if is_sent_again is False else "if another handler that waits does not send it"
-            level, text = logging.ERROR, f"{text}; {then}: make it by hand if you still want it"
-        _logger.log(level, text, load_write(effect), why, extra=fields)
+            text += "; unless another handler that waits sends it, make it by hand if you still want it"
+            level = logging.ERROR
+        _logger.log(level, text, load_write(effect), why, extra={"request": effect.subject})
         return True
 
     async def resolve(self, request: int, *, taken: bool, revision: int = 0, offer: int | None = None) -> None:

@@ -81,7 +81,6 @@ class OwnBids:
             return effects.readings(db, self._store.binding)
 
         self._load(await self._store.run(begin))
-        self._want(self.required)
 
     @property
     def is_wanted(self) -> bool:
@@ -93,7 +92,8 @@ class OwnBids:
         remaining = anyio.current_effective_deadline() - anyio.current_time()
         with anyio.move_on_after(min(_MAX_WAIT, remaining / 2)):
             while self.last.began < max(began, self.required):
-                self._want(max(began, self.required))
+                self._wanted = max(self._wanted, began)
+                self._wake()
                 await self._changed.wait()
             return self.last
         wait = max(self.required - self._store.now, self._next_at - anyio.current_time(), _FIRST_PAUSE)
@@ -167,11 +167,6 @@ class OwnBids:
             self.last = Reading(began, _prices(payload), bids)
             self._changed.set()
             self._changed = anyio.Event()
-
-    def _want(self, began: float) -> None:
-        self._wanted = max(self._wanted, began)
-        if self.is_wanted:
-            self._wake()
 
 
 def _prices(payload: bytes | None) -> dict[int, list[Price]]:
