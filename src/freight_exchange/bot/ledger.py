@@ -27,7 +27,6 @@ from freight_exchange.bot.writes import (
     AnswerWrite,
     OfferWrite,
     Plan,
-    Recorded,
     Write,
     decide,
     in_doubt_error,
@@ -237,8 +236,8 @@ class Ledger:
     async def _once(self, write: Write, by: Delivery | None) -> Any:
         known, event, at = await self._store.run(self._read, write, by)
         plan = write.plan(known, event, is_bound=by is not None)
-        if isinstance(plan, Recorded):
-            return self._recorded(write, plan.effect)
+        if isinstance(plan, Effect):
+            return self._recorded(write, plan)
         if isinstance(write, OfferWrite):
             plan = await self._compared(write, plan, known, at)
         else:
@@ -346,7 +345,7 @@ class Ledger:
             known, event, _ = self._read(db, write, by)
             again = write.plan(known, event, is_bound=by is not None)
             is_read = isinstance(write, AnswerWrite) or effects.has_read(db, binding)
-            if isinstance(again, Recorded) or again.replaces != plan.replaces or again.effect.key != plan.effect.key:
+            if isinstance(again, Effect) or again.replaces != plan.replaces or again.effect.key != plan.effect.key:
                 raise _ChangedError
             own = {} if by is None else {"handler": by.handler, "delivery": by.event_id}
             effect = plan.effect.with_facts(**own)

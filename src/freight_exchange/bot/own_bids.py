@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import attrs
 
 from freight_exchange.bot.outcomes import RetryLater
-from freight_exchange.bot.writes import Price, unknown_prices
+from freight_exchange.bot.writes import Price, prices_of, unknown_prices
 from freight_exchange.errors import READ_ERRORS, LoginRejectedError, retry_delay
 from freight_exchange.models import Bid
 from freight_exchange.store import effects
@@ -171,6 +170,6 @@ class OwnBids:
 
 def _prices(payload: bytes | None) -> dict[int, list[Price]]:
     found: dict[int, list[Price]] = {}
-    for request, amount, currency in json.loads(payload or b"[]"):
-        found.setdefault(request, []).append((None if amount is None else Decimal(amount), currency))
+    for request, *price in json.loads(payload or b"[]"):
+        found.setdefault(request, []).extend(prices_of([price]))
     return found
