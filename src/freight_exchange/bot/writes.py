@@ -1,7 +1,7 @@
 """Writes of the ledger: what differs between an offer and an answer to an offer. Pure, but for `send`.
 
-A write decides by the effects on its request whether it was carried out before, by which of them; may begin (`Plan`);
-or must not be sent (an error).
+A write decides by the effects on its request whether it was carried out before (that effect), may begin (`Plan`), or
+must not be sent (an error).
 """
 
 from __future__ import annotations
