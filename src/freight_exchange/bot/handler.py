@@ -51,7 +51,7 @@ class Handler:
         filters: A filter of requests or offers for each kind of event.
         retries: Further calls after a failure, before the delivery is dead.
         timeout: Seconds that a call may take.
-        from_start: Kinds of which it also gets what is from before it was first registered.
+        from_start: Kinds for which it also gets what is older than its first registration.
     """
 
     id: str

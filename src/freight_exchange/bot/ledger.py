@@ -27,7 +27,6 @@ from freight_exchange.bot.writes import (
     AnswerWrite,
     OfferWrite,
     Plan,
-    Recorded,
     Write,
     decided_by_person,
     in_doubt_error,
@@ -238,8 +237,8 @@ class Ledger:
     async def _once(self, write: Write, by: Delivery | None) -> Any:
         known, event, at = await self._store.run(self._read, write, by)
         plan = write.plan(known, event, is_bound=by is not None)
-        if isinstance(plan, Recorded):
-            return self._recorded(write, plan.effect)
+        if isinstance(plan, Effect):
+            return self._recorded(write, plan)
         if isinstance(write, OfferWrite):
             plan = await self._compared(write, plan, known, at)
         else:
@@ -247,10 +246,12 @@ class Ledger:
         if plan.effect.state == "confirmed":
             with anyio.CancelScope(shield=True):
                 return result_of(await self._begin(write, plan, by))
+        done, error = None, None
         async with self._gate.entered() as entered:
             with anyio.CancelScope(shield=True):
                 done, error = await self._carry_out(write, plan, by)
-            self._gate.report(entered, error, is_answered=done.state in ("confirmed", "refused"))
+                self._gate.report(entered, error, is_answered=done.state in ("confirmed", "refused"))
+        assert done is not None
         match done.state:
             case "confirmed":
                 return result_of(done)
@@ -345,7 +346,7 @@ class Ledger:
             known, event, _ = self._read(db, write, by)
             again = write.plan(known, event, is_bound=by is not None)
             is_read = isinstance(write, AnswerWrite) or effects.has_read(db, binding)
-            if isinstance(again, Recorded) or again.replaces != plan.replaces or again.effect.key != plan.effect.key:
+            if isinstance(again, Effect) or again.replaces != plan.replaces or again.effect.key != plan.effect.key:
                 raise _ChangedError
             own = {} if by is None else {"handler": by.handler, "delivery": by.event_id}
             effect = plan.effect.with_facts(**own)
@@ -568,8 +569,7 @@ class Ledger:
         reach("after resolved")
         if not (is_done and why):
             return is_done
-        text, fields = "%s is no longer in doubt: %s", {"request": effect.subject}
-        level = logging.WARNING
+        level, text = logging.WARNING, "%s is no longer in doubt: %s"
         if changed.state == "parked":
             level, text = logging.CRITICAL, "%s is parked: %s; look at the service's own pages, and resolve it by hand"
         else:
@@ -577,9 +577,9 @@ class Ledger:
         if changed.state == "absent" and is_sent_again:
             text += "; its handler is called again"
         elif changed.state == "absent":
-            then = "nothing sends it" if is_sent_again is False else "if another handler that waits does not send it"
-            level, text = logging.ERROR, f"{text}; {then}: make it by hand if you still want it"
-        _logger.log(level, text, load_write(effect), why, extra=fields)
+            text += "; unless another handler that waits sends it, make it by hand if you still want it"
+            level = logging.ERROR
+        _logger.log(level, text, load_write(effect), why, extra={"request": effect.subject})
         return True
 
     async def resolve(self, request: int, *, taken: bool, revision: int = 0, offer: int | None = None) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +16,7 @@ import anyio
 import attrs
 
 from freight_exchange.bot.outcomes import RetryLater
-from freight_exchange.bot.writes import Price, unknown_prices
+from freight_exchange.bot.writes import Price, prices_of, unknown_prices
 from freight_exchange.errors import READ_ERRORS, LoginRejectedError
 from freight_exchange.feed.pace import Pace
 from freight_exchange.models import Bid
@@ -83,7 +82,6 @@ class OwnBids:
             return effects.last_reading(db, self._store.binding)
 
         self._load(await self._store.run(begin))
-        self._want(self.required)
 
     @property
     def is_wanted(self) -> bool:
@@ -95,7 +93,8 @@ class OwnBids:
         remaining = anyio.current_effective_deadline() - anyio.current_time()
         with anyio.move_on_after(min(_MAX_WAIT, remaining / 2)):
             while self.last.began < max(began, self.required):
-                self._want(max(began, self.required))
+                self._wanted = max(self._wanted, began)
+                self._wake()
                 await self._changed.wait()
             return self.last
         delay = min(max(self.delay, _MIN_DELAY), _MAX_DELAY)
@@ -171,14 +170,9 @@ class OwnBids:
             self._changed.set()
             self._changed = anyio.Event()
 
-    def _want(self, began: float) -> None:
-        self._wanted = max(self._wanted, began)
-        if self.is_wanted:
-            self._wake()
-
 
 def _prices(payload: bytes | None) -> dict[int, list[Price]]:
     found: dict[int, list[Price]] = {}
-    for request, amount, currency in json.loads(payload or b"[]"):
-        found.setdefault(request, []).append((None if amount is None else Decimal(amount), currency))
+    for request, *price in json.loads(payload or b"[]"):
+        found.setdefault(request, []).extend(prices_of([price]))
     return found

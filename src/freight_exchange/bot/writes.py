@@ -1,6 +1,6 @@
 """Writes of the ledger: what differs between an offer and an answer to an offer. Pure, but for `send`.
 
-A write decides by the effects on its request whether it was carried out before (`Recorded`), may begin (`Plan`), or
+A write decides by the effects on its request whether it was carried out before (that effect), may begin (`Plan`), or
 must not be sent (an error).
 """
 
@@ -48,13 +48,6 @@ class Plan:
     replaces: Effect | None = None
 
 
-@attrs.frozen
-class Recorded:
-    """Effect of an earlier time, whose result is returned instead of a second write."""
-
-    effect: Effect
-
-
 @attrs.frozen(kw_only=True)
 class OfferWrite:
     """An offer on a request. Without a `revision`, the price is ordered by its event."""
@@ -85,7 +78,7 @@ class OfferWrite:
     def __str__(self) -> str:
         return f"the offer on request {self.request}{f', revision {self.revision}' if self.revision else ''}"
 
-    def plan(self, known: Sequence[Effect], event: int | None, *, is_bound: bool = True) -> Plan | Recorded:
+    def plan(self, known: Sequence[Effect], event: int | None, *, is_bound: bool = True) -> Plan | Effect:
         _check_none_open(known)
         prices = [one for one in known if one.kind == "offer"]
         placed = [one for one in prices if one.state == "confirmed"]
@@ -102,17 +95,17 @@ class OfferWrite:
             own = [one for one in prices if one.revision == self.revision]
         earlier = own[-1] if own else None
         if earlier is not None and earlier.state == "confirmed":
-            return Recorded(earlier)
+            return earlier
         revision = self.revision if earlier is None else earlier.revision
         if newest is not None and revision is not None and newest.revision > revision:
-            return Recorded(newest)
+            return newest
         if earlier is not None and earlier.state == "refused":
             raise rejected_error(self, earlier)
         if newest is not None and self.revision is None:
             if (newest.event or 0, newest.facts["order"] == "after") > (event or 0, not is_bound):
                 raise AlreadyOfferedError(f"{self} was not sent: a newer event has its price", request=self.request)
             if earlier is None and load_offer(newest).on_wire == self.on_wire:
-                return Recorded(newest)
+                return newest
         if revision is None:
             revision = max((one.revision for one in prices), default=-1) + 1
         facts = {
@@ -152,13 +145,13 @@ class AnswerWrite:
     def __str__(self) -> str:
         return f"the {'approval' if self.approved else 'decline'} of offer {self.offer} on request {self.request}"
 
-    def plan(self, known: Sequence[Effect], event: int | None, *, is_bound: bool = True) -> Plan | Recorded:
+    def plan(self, known: Sequence[Effect], event: int | None, *, is_bound: bool = True) -> Plan | Effect:
         _check_none_open(known)
         approval = next((one for one in known if one.kind == "approval"), None)
         if approval is not None and approval.state == "confirmed":
             approved = approval.facts["offer"]
             if self.approved and approved == self.offer:
-                return Recorded(approval)
+                return approval
             if self.approved or approved == self.offer:
                 raise self._already(approved)
         decline = next((one for one in known if one.kind == "decline" and one.facts["offer"] == self.offer), None)
@@ -168,7 +161,7 @@ class AnswerWrite:
         if earlier is not None and is_same and earlier.state == "refused":
             raise rejected_error(self, earlier)
         if earlier is not None and is_same and earlier.state == "confirmed":
-            return Recorded(earlier)
+            return earlier
         kind, tail = ("approval", "") if self.approved else ("decline", f":{self.offer}")
         facts = {"offer": self.offer, **_history(earlier if is_same else None)}
         key = f"{kind}:{self.request}{tail}"
