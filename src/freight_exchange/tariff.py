@@ -21,7 +21,7 @@ import attrs
 from freight_exchange import cargo, validation
 from freight_exchange.base import EXACT, FrozenMapping, Serializable, ValidationError
 from freight_exchange.models import Shipment
-from freight_exchange.platform.csv import CsvRow, Parser, parser, point, read_csv, yes_or_no
+from freight_exchange.platform.csv import Parser, parser, point, read_csv, yes_or_no
 from freight_exchange.platform.text import fold
 from freight_exchange.words import RequestType
 
@@ -287,9 +287,8 @@ def _contradictions(rules: Sequence[Rule]) -> list[str]:
     return [problems[lines] for lines in sorted(problems)]
 
 
-def _rule(row: CsvRow) -> Rule:
-    fields: dict[str, Any] = dict(row.values)
-    rule = Rule(line=row.line, surcharge=fields.pop("kind"), start=fields.pop("from") or Decimal(0), **fields)
+def _rule(line: int, fields: dict[str, Any]) -> Rule:
+    rule = Rule(line=line, surcharge=fields.pop("kind"), start=fields.pop("from") or Decimal(0), **fields)
     if rule.unit is Unit.CHARGEABLE_KG and rule.type not in (RequestType.AIR_FREIGHT, RequestType.TRUCKING):
         raise ValidationError(f"{rule.type} has no chargeable kg; use revenue ton, kg or m3", field="unit")
     if rule.rate is not None and rule.rate <= 0 and not rule.surcharge:
