@@ -21,9 +21,8 @@ from freight_exchange.words import RequestType, Word, kilograms_per
 
 T = TypeVar("T")
 
-# One value, or a set or sequence of alternatives. A type is a member or its word, a currency an index or a code.
+# One value, or a set or sequence of alternatives. A currency is an index or a code.
 Texts: TypeAlias = str | AbstractSet[str] | Sequence[str]
-Types: TypeAlias = RequestType | str | AbstractSet[RequestType | str] | Sequence[RequestType | str]
 Numbers: TypeAlias = int | AbstractSet[int] | Sequence[int]
 Currencies: TypeAlias = int | str | AbstractSet[int | str] | Sequence[int | str]
 # Predicates of the caller
@@ -180,7 +179,7 @@ class RequestFilter(_Filter):
 
     origin: Texts | None = None
     destination: Texts | None = None
-    type: Types | None = None
+    type: Texts | None = None
     incoterm: Texts | None = None
     commodity: Texts | None = None
     hazardous: bool | None = None

@@ -52,22 +52,9 @@ with suppress(ImportError):  # without pytest
     from freight_exchange.pytest_plugin import sandbox as sandbox
 
 __all__ = [
-    "FAILPOINTS",
-    "FAULTS",
-    "AuditLog",
-    "Cargo",
-    "Cut",
-    "Fault",
-    "Machine",
-    "Profile",
-    "Sandbox",
-    "Trial",
-    "VirtualDeadlockError",
-    "VirtualTimeLoop",
-    "WireFault",
-    "inline_store",
-    "virtual_time_options",
-]
+    "FAILPOINTS", "FAULTS", "AuditLog", "Cargo", "Cut", "Fault", "Machine", "Profile", "Sandbox", "Trial",
+    "VirtualDeadlockError", "VirtualTimeLoop", "WireFault", "inline_store", "virtual_time_options",
+]  # fmt: skip
 
 _UP: Final = 5_000.0
 """Seconds for which the machine has run at the start."""

@@ -17,16 +17,7 @@ from freight_exchange.bot.handler import FEED_OF, Function, Handler, Kind
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.events import Gap, Unreadable
 from freight_exchange.feed.options import check_text
-from freight_exchange.filters import (
-    Currencies,
-    Numbers,
-    OfferFilter,
-    OfferWhere,
-    RequestFilter,
-    Texts,
-    Types,
-    Where,
-)  # fmt: skip
+from freight_exchange.filters import Currencies, Numbers, OfferFilter, OfferWhere, RequestFilter, Texts, Where
 from freight_exchange.models import Bid, Offer, RateRequest, RequestType, UnknownWord
 from freight_exchange.options import seconds
 from freight_exchange.validation import Number
@@ -47,7 +38,7 @@ class _Options(TypedDict, total=False):
 class _RequestOptions(_Options, total=False):
     origin: Texts | None
     destination: Texts | None
-    type: Types | None
+    type: Texts | None
     incoterm: Texts | None
     commodity: Texts | None
     hazardous: bool | None
