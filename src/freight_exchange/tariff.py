@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from decimal import ROUND_HALF_UP, ROUND_UP, Decimal
 from enum import StrEnum
-from functools import reduce
+from functools import partial, reduce
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -327,7 +327,7 @@ def _start(cell: str, column: str) -> Decimal:
 
 
 _COLUMNS: Final[Mapping[str, Parser]] = {
-    "type": validation.member_of(RequestType),
+    "type": partial(validation.member, RequestType),
     "origin": _places,
     "destination": _places,
     "currency": validation.currency_code,
