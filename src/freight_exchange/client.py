@@ -7,7 +7,7 @@ import ssl
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -60,13 +60,7 @@ class _Shared:
         self.clock: Clock | None = None
         self.codes = CurrencyCodes()
         self.connection = Transport(options)
-
-    @cached_property
-    def readings(self) -> Readings:
-        # Imported here: most programs have no doubts.
-        from freight_exchange.endpoints.reconcile import Readings
-
-        return Readings()
+        self.readings: Readings | None = None
 
 
 class FreightExchange:
@@ -398,7 +392,9 @@ class FreightExchange:
             OutcomeUnknownError: The request is a write that may or may not have been carried out.
             DecodeError: The reply to a read is not JSON.
         """
-        verb, relative, pairs = _method(method), _path(path), _pairs({} if params is None else params)
+        if not isinstance(method, str) or not method.isalpha() or not method.isascii():
+            raise ValidationError(f"method must be an HTTP method such as POST, not {method!r}", field="method")
+        verb, relative, pairs = method.upper(), _path(path), _pairs({} if params is None else params)
         wire.check_paired(params)
         wire.check_paired(body)
         if not isinstance(repeatable, bool):
@@ -438,26 +434,21 @@ class FreightExchange:
             raise ValidationError(
                 f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
             )
-        found: Reconciliation[RecordT_co] = await self._reconcile(
-            write, self._shared.readings, settle=settle, baseline=baseline
-        )
+        found: Reconciliation[RecordT_co] = await self._reconcile(write, None, settle=settle, baseline=baseline)
         return found
 
-    async def _reconcile(self, write: Write, readings: Readings, **how: Any) -> Any:
-        from freight_exchange.endpoints.reconcile import reconcile
+    async def _reconcile(self, write: Write, readings: Readings | None, **how: Any) -> Any:
+        # Imported here: most programs have no doubts.
+        from freight_exchange.endpoints.reconcile import Readings, reconcile
 
+        if readings is None:
+            readings = self._shared.readings = self._shared.readings or Readings()
         patient = self._view(deadline=max(self._options.deadline, DEFAULT_DEADLINE), strict=False)
         return await reconcile(patient._service, readings, write, **how)
 
     async def _account(self) -> str:
         email, _ = await self._options.credentials()
         return email
-
-
-def _method(value: str) -> str:
-    if not isinstance(value, str) or not value.isalpha() or not value.isascii():
-        raise ValidationError(f"method must be an HTTP method such as POST, not {value!r}", field="method")
-    return value.upper()
 
 
 def _path(value: str) -> str:

@@ -73,7 +73,9 @@ def from_dict(data: Mapping[str, Any], kind: type[Serializable] = Serializable) 
     try:
         return _CONVERTER.structure(data, kind)
     except BaseValidationError as error:
-        problem = transform_error(error, format_exception=_describe)[0]
+        problem = transform_error(
+            error, format_exception=lambda one, _: "is missing" if isinstance(one, KeyError) else str(one)
+        )[0]
     reason, _, path = problem.rpartition(" @ ")
     field = path.removeprefix("$").removeprefix(".") or _KEY
     raise ValidationError(f"{field}: {reason}", field=field)
@@ -96,10 +98,6 @@ def _name_of(cls: type) -> str:
     if not issubclass(cls, Serializable):
         raise ValidationError(f"record must be a record of this package, not {cls.__name__}", field="record")
     return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
-
-
-def _describe(error: BaseException, _: type | None) -> str:
-    return "is missing" if isinstance(error, KeyError) else str(error)
 
 
 # The converter: a hook for each type
