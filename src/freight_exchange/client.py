@@ -171,9 +171,7 @@ class FreightExchange:
         proxy_url = None if proxy is None else Secret(proxy)
         password = base_url = proxy = None
         if http_client is not None and (proxy_url is not None or verify is not True or trust_env):
-            raise ConfigurationError(
-                "with http_client, proxy, verify and trust_env are its own: give them to that client"
-            )
+            raise ConfigurationError("with http_client, proxy, verify and trust_env are its own: give them to it")
         arguments: dict[str, Any] = locals() | {
             "base_url": root,
             "credentials": credentials_of(email, secret, credentials),
@@ -266,9 +264,8 @@ class FreightExchange:
             TransportError: No usable reply came.
         """
         await self._shared.connection.log_in(self._options.deadline)
-        user = self._shared.connection.user
-        assert user is not None
-        return user
+        assert self.user is not None
+        return self.user
 
     def reset_login(self) -> None:
         """Allow a login with credentials that the service rejected before."""
@@ -431,9 +428,8 @@ class FreightExchange:
             LoginRejectedError: The service rejected the email or password.
         """
         if not isinstance(write, Write):
-            raise ValidationError(
-                f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
-            )
+            problem = f"write must be an OutcomeUnknownError's write, not {type(write).__name__}"
+            raise ValidationError(problem, field="write")
         found: Reconciliation[RecordT_co] = await self._reconcile(write, None, settle=settle, baseline=baseline)
         return found
 

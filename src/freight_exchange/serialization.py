@@ -177,11 +177,7 @@ def _exactly(cls: Any, value: object, _: object = None) -> Any:
     return value
 
 
-def _is_word(kind: Any) -> bool:
-    return get_origin(kind) in _UNIONS and UnknownWord in get_args(kind)
-
-
-@_CONVERTER.register_structure_hook_factory(_is_word)
+@_CONVERTER.register_structure_hook_factory(lambda kind: UnknownWord in get_args(kind))
 def _structure_word(kind: Any) -> Callable[[object, object], Word | UnknownWord | None]:
     members: type[Word] = next(part for part in get_args(kind) if issubclass(part, Word))
 

@@ -163,9 +163,6 @@ class Tariff:
         except ValidationError as error:
             return NoQuote(reason=error.message)
 
-    def __repr__(self) -> str:
-        return f"Tariff({len(self.rules)} rules, weight_per={self.weight_per!r})"
-
 
 # Prices: a charge that cannot be priced is a `ValidationError`, whose message is the reason
 
