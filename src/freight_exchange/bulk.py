@@ -35,8 +35,8 @@ from freight_exchange.errors import (
 )
 from freight_exchange.models import Applied, Listing, NotApplied, Publish, RateRequest, RateRequestDraft, Reconciliation
 from freight_exchange.platform import clock
-from freight_exchange.platform.csv import CsvRow, parser, point, read_csv, yes_or_no
-from freight_exchange.serialization import to_dict
+from freight_exchange.platform.csv import parser, point, read_csv, yes_or_no
+from freight_exchange.serialization import to_dict, to_json
 from freight_exchange.store import effects, fleet
 from freight_exchange.store.database import SQLite
 from freight_exchange.store.effects import Effect
@@ -86,10 +86,11 @@ def read_requests(path: str | os.PathLike[str]) -> list[Row]:
     """
     seen: Counter[str] = Counter()
 
-    def build(row: CsvRow) -> Row:
-        content = repr(sorted(row.cells.items()))
+    def build(line: int, values: dict[str, Any]) -> Row:
+        draft = RateRequestDraft(**values)
+        content = to_json(draft)
         seen[content] += 1
-        return Row(row.line, f"{content} #{seen[content]}", RateRequestDraft(**row.values))
+        return Row(line, f"{content} #{seen[content]}", draft)
 
     rows = read_csv(Path(path), _COLUMNS, _REQUIRED, build)
     if not rows:

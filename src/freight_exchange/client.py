@@ -7,7 +7,7 @@ import ssl
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -60,13 +60,7 @@ class _Shared:
         self.clock: Clock | None = None
         self.codes = CurrencyCodes()
         self.connection = Transport(options)
-
-    @cached_property
-    def readings(self) -> SharedReadings:
-        # Imported here: most programs have no doubts.
-        from freight_exchange.endpoints.reconcile import SharedReadings
-
-        return SharedReadings()
+        self.readings: SharedReadings | None = None
 
 
 class FreightExchange:
@@ -177,9 +171,7 @@ class FreightExchange:
         proxy_url = None if proxy is None else Secret(proxy)
         password = base_url = proxy = None
         if http_client is not None and (proxy_url is not None or verify is not True or trust_env):
-            raise ConfigurationError(
-                "with http_client, proxy, verify and trust_env are its own: give them to that client"
-            )
+            raise ConfigurationError("with http_client, proxy, verify and trust_env are its own: give them to it")
         arguments: dict[str, Any] = locals() | {
             "base_url": root,
             "credentials": credentials_of(email, secret, credentials),
@@ -272,9 +264,8 @@ class FreightExchange:
             TransportError: No usable reply came.
         """
         await self._shared.connection.log_in(self._options.deadline)
-        user = self._shared.connection.user
-        assert user is not None
-        return user
+        assert self.user is not None
+        return self.user
 
     def reset_login(self) -> None:
         """Allow a login with credentials that the service rejected before."""
@@ -398,7 +389,9 @@ class FreightExchange:
             OutcomeUnknownError: The request is a write that may or may not have been carried out.
             DecodeError: The reply to a read is not JSON.
         """
-        verb, relative, pairs = _method(method), _path(path), _pairs({} if params is None else params)
+        if not isinstance(method, str) or not method.isalpha() or not method.isascii():
+            raise ValidationError(f"method must be an HTTP method such as POST, not {method!r}", field="method")
+        verb, relative, pairs = method.upper(), _path(path), _pairs({} if params is None else params)
         wire.check_paired(params)
         wire.check_paired(body)
         if not isinstance(repeatable, bool):
@@ -435,29 +428,23 @@ class FreightExchange:
             LoginRejectedError: The service rejected the email or password.
         """
         if not isinstance(write, Write):
-            raise ValidationError(
-                f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
-            )
-        found: Reconciliation[RecordT_co] = await self._reconcile(
-            write, self._shared.readings, settle=settle, baseline=baseline
-        )
+            problem = f"write must be an OutcomeUnknownError's write, not {type(write).__name__}"
+            raise ValidationError(problem, field="write")
+        found: Reconciliation[RecordT_co] = await self._reconcile(write, None, settle=settle, baseline=baseline)
         return found
 
-    async def _reconcile(self, write: Write, readings: SharedReadings, **how: Any) -> Any:
-        from freight_exchange.endpoints.reconcile import reconcile
+    async def _reconcile(self, write: Write, readings: SharedReadings | None, **how: Any) -> Any:
+        # Imported here: most programs have no doubts.
+        from freight_exchange.endpoints.reconcile import SharedReadings, reconcile
 
+        if readings is None:
+            readings = self._shared.readings = self._shared.readings or SharedReadings()
         patient = self._view(deadline=max(self._options.deadline, DEFAULT_DEADLINE), strict=False)
         return await reconcile(patient._service, readings, write, **how)
 
     async def _account(self) -> str:
         email, _ = await self._options.credentials()
         return email
-
-
-def _method(value: str) -> str:
-    if not isinstance(value, str) or not value.isalpha() or not value.isascii():
-        raise ValidationError(f"method must be an HTTP method such as POST, not {value!r}", field="method")
-    return value.upper()
 
 
 def _path(value: str) -> str:

@@ -7,6 +7,7 @@ import ipaddress
 import os
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 from urllib.parse import SplitResult, urlsplit
 
@@ -53,24 +54,16 @@ _EMAIL, _PASSWORD = f"{_PREFIX}EMAIL", f"{_PREFIX}PASSWORD"
 # Checks
 
 
-def _word(allowed: object) -> Check:
-    words = get_args(allowed)
-
-    def check(value: object, name: str) -> object:
-        if value not in words:
-            raise ConfigurationError(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
-        return value
-
-    return check
+def _word(allowed: object, value: object, name: str) -> object:
+    if value not in (words := get_args(allowed)):
+        raise ConfigurationError(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
+    return value
 
 
-def _instance(kind: type[T]) -> Callable[[T | None, str], T]:
-    def check(value: T | None, name: str) -> T:
-        if value is not None and not isinstance(value, kind):
-            raise ConfigurationError(f"{name} must be {kind.__name__}(...), not {type(value).__name__}")
-        return kind() if value is None else value
-
-    return check
+def _instance(kind: type[T], value: T | None, name: str) -> T:
+    if value is not None and not isinstance(value, kind):
+        raise ConfigurationError(f"{name} must be {kind.__name__}(...), not {type(value).__name__}")
+    return kind() if value is None else value
 
 
 def _flag(value: object, name: str) -> bool:
@@ -230,7 +223,7 @@ def credentials(email: str | None, password: Secret | None, provider: Credential
             raise ConfigurationError("give either credentials, or email and password")
         if not callable(provider):
             raise ConfigurationError("credentials must be an async callable that returns (email, password)")
-        return _checked_provider(provider)
+        return partial(_ask, provider)
     email = os.environ.get(_EMAIL) if email is None else email
     password = Secret(os.environ.get(_PASSWORD, "")) if password is None else password
     given = {_EMAIL: email, _PASSWORD: password.reveal()}
@@ -246,17 +239,14 @@ def credentials(email: str | None, password: Secret | None, provider: Credential
     return provide
 
 
-def _checked_provider(provider: CredentialsProvider) -> Credentials:
-    async def provide() -> tuple[str, Secret]:
-        pending = provider()
-        value = await pending if inspect.isawaitable(pending) else None
-        if isinstance(value, tuple) and len(value) == 2 and all(part and isinstance(part, str) for part in value):
-            return value[0], Secret(value[1])
-        # A traceback would show the credentials.
-        del pending, value
-        raise ConfigurationError("credentials must be async and return a tuple of two strings: (email, password)")
-
-    return provide
+async def _ask(provider: CredentialsProvider) -> tuple[str, Secret]:
+    pending = provider()
+    value = await pending if inspect.isawaitable(pending) else None
+    if isinstance(value, tuple) and len(value) == 2 and all(part and isinstance(part, str) for part in value):
+        return value[0], Secret(value[1])
+    # A traceback would show the credentials.
+    del pending, value
+    raise ConfigurationError("credentials must be async and return a tuple of two strings: (email, password)")
 
 
 # The options
@@ -267,7 +257,7 @@ def observers(hooks: Sequence[Hook], instrumentation: Instrumentation | None) ->
     checked = _callables(hooks, "hooks")
     if instrumentation is None:
         return Hooks(checked)
-    part = _instance(Instrumentation)(instrumentation, "instrumentation")
+    part = _instance(Instrumentation, instrumentation, "instrumentation")
     return Hooks((*checked, part.record), (part,))
 
 
@@ -299,18 +289,18 @@ class Config:
     base_url: str = option(base_url)
     credentials: Credentials
     token_store: TokenFile | None = option(_token_file)
-    timeouts: Timeouts = option(_instance(Timeouts))
+    timeouts: Timeouts = option(partial(_instance, Timeouts))
     deadline: float = option(seconds)
-    retries: RetryPolicy = option(_instance(RetryPolicy))
-    max_connections: int = option(integer(1, _MAX_CONNECTIONS))
-    max_writes: int = option(integer(1, _MAX_CONNECTIONS))
+    retries: RetryPolicy = option(partial(_instance, RetryPolicy))
+    max_connections: int = option(partial(integer, most=_MAX_CONNECTIONS))
+    max_writes: int = option(partial(integer, most=_MAX_CONNECTIONS))
     keepalive: float = option(seconds)
-    page_size: int = option(integer())
-    get_parameters: GetParameters = option(_word(GetParameters), default="body", environment=True)
+    page_size: int = option(integer)
+    get_parameters: GetParameters = option(partial(_word, GetParameters), default="body", environment=True)
     addresses: dict[str, str] = option(_addresses, environment=True)
-    currency_field: CurrencyField = option(_word(CurrencyField), default="currencyIndex", environment=True)
-    carrier_field: CarrierField = option(_word(CarrierField), default="carrier", environment=True)
-    index_type: IndexType = option(_word(IndexType))
+    currency_field: CurrencyField = option(partial(_word, CurrencyField), default="currencyIndex", environment=True)
+    carrier_field: CarrierField = option(partial(_word, CarrierField), default="carrier", environment=True)
+    index_type: IndexType = option(partial(_word, IndexType))
     missing_list_is_empty: bool = option(_flag)
     strict: bool = option(_flag)
     http_client: Any = option(_http_client)

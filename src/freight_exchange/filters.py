@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import partial
 from operator import contains, eq, ge
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -21,9 +22,8 @@ from freight_exchange.words import RequestType, Word, kilograms_per
 
 T = TypeVar("T")
 
-# One value, or a set or sequence of alternatives. A type is a member or its word, a currency an index or a code.
+# One value, or a set or sequence of alternatives. A currency is an index or a code.
 Texts: TypeAlias = str | AbstractSet[str] | Sequence[str]
-Types: TypeAlias = RequestType | str | AbstractSet[RequestType | str] | Sequence[RequestType | str]
 Numbers: TypeAlias = int | AbstractSet[int] | Sequence[int]
 Currencies: TypeAlias = int | str | AbstractSet[int | str] | Sequence[int | str]
 # Predicates of the caller
@@ -39,18 +39,14 @@ class _Rule(NamedTuple):
     passes: Callable[[Any, Any], bool]
 
 
-def _any_of(check: Callable[[Any, str], T]) -> Callable[[object, str], frozenset[T]]:
-    """Return the check of one value or several."""
-
-    def check_each(value: object, field: str) -> frozenset[T]:
-        # Text is a sequence of its characters, and bytes one of numbers.
-        is_one = not isinstance(value, (AbstractSet, Sequence)) or isinstance(value, (str, bytes, bytearray))
-        choices: Any = (value,) if is_one else value
-        if not choices:
-            raise ValidationError(f"{field} must not be empty: nothing would ever pass", field=field)
-        return frozenset(check(choice, field) for choice in choices)
-
-    return check_each
+def _any_of(check: Callable[[Any, str], T], value: object, field: str) -> frozenset[T]:
+    """Check one value or several."""
+    # Text is a sequence of its characters, and bytes one of numbers.
+    is_one = not isinstance(value, (AbstractSet, Sequence)) or isinstance(value, (str, bytes, bytearray))
+    choices: Any = (value,) if is_one else value
+    if not choices:
+        raise ValidationError(f"{field} must not be empty: nothing would ever pass", field=field)
+    return frozenset(check(choice, field) for choice in choices)
 
 
 def _has_text(accepted: AbstractSet[str], text: str) -> bool:
@@ -104,11 +100,11 @@ def _is_true(answer: object) -> bool:
 
 
 def _text(check: Callable[[Any, str], str], read: Callable[[Any, Any], str | None]) -> _Rule:
-    return _Rule(_any_of(lambda value, field: fold(check(value, field))), read, _has_text)
+    return _Rule(partial(_any_of, lambda value, field: fold(check(value, field))), read, _has_text)
 
 
 _RULES: Final = {
-    "request": _Rule(_any_of(validation.identifier), lambda request, _: request.index, contains),
+    "request": _Rule(partial(_any_of, validation.identifier), lambda request, _: request.index, contains),
     "origin": _text(validation.text, lambda request, _: request.origin),
     "destination": _text(validation.text, lambda request, _: request.destination),
     "type": _text(_type_word, lambda request, _: request.type),
@@ -120,7 +116,7 @@ _RULES: Final = {
     "need_by": _Rule(_last_moment, lambda request, _: request.need_date, ge),
     "max_amount": _Rule(validation.amount, lambda _, offer: offer.amount, ge),
     # Compared by the filters themselves
-    "currency": _Rule(_any_of(_currency), lambda *_: None, contains),
+    "currency": _Rule(partial(_any_of, _currency), lambda *_: None, contains),
     "where": _Rule(_plain_function, lambda *_: None, eq),
 }
 
@@ -180,7 +176,7 @@ class RequestFilter(_Filter):
 
     origin: Texts | None = None
     destination: Texts | None = None
-    type: Types | None = None
+    type: Texts | None = None
     incoterm: Texts | None = None
     commodity: Texts | None = None
     hazardous: bool | None = None

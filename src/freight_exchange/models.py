@@ -204,11 +204,11 @@ class RateRequest(Shipment):
 
 
 def _request_type(value: RequestType | str, field: str = "") -> RequestType:
-    return validation.member_of(RequestType)(value, field)
+    return validation.member(RequestType, value, field)
 
 
 def _packaging(value: Packaging | str, field: str = "") -> Packaging:
-    return validation.member_of(Packaging)(value, field)
+    return validation.member(Packaging, value, field)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False, field_transformer=validation.named)

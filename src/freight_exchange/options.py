@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, get_args, get_type_hints
 
 import attrs
@@ -68,15 +69,11 @@ def seconds(value: Seconds, name: str) -> float:
     return float(number)
 
 
-def integer(least: int = 1, most: float = math.inf) -> Callable[[object, str], int]:
-    described = f"an integer of at least {least}" if most == math.inf else f"an integer from {least} to {most}"
-
-    def check(value: object, name: str) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ConfigurationError(f"{name} must be {described}, not {value!r}")
-        return value
-
-    return check
+def integer(value: object, name: str, *, least: int = 1, most: float = math.inf) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        described = f"of at least {least}" if most == math.inf else f"from {least} to {most}"
+        raise ConfigurationError(f"{name} must be an integer {described}, not {value!r}")
+    return value
 
 
 def flag(value: object, name: str) -> bool:
@@ -122,8 +119,8 @@ class RetryPolicy(Serializable):
             write raises `OutcomeUnknownError`, and is not replayed after a new login.
     """
 
-    attempts: int = attrs.field(default=3, validator=_valid(integer(1)))
+    attempts: int = attrs.field(default=3, validator=_valid(integer))
     base: float = attrs.field(default=0.05, converter=_to_seconds, validator=_valid(seconds))
     cap: float = attrs.field(default=20.0, converter=_to_seconds, validator=_valid(seconds))
-    budget: int = attrs.field(default=500, validator=_valid(integer(0)))
+    budget: int = attrs.field(default=500, validator=_valid(partial(integer, least=0)))
     trust_refusals: bool = attrs.field(default=True, validator=_valid(flag))

@@ -108,17 +108,16 @@ async def compare(
     offers = listing.offers if isinstance(listing, Listing) else tuple(listing)
     # An offer of zero or less is a mistake, and must not be approved as the cheapest.
     priced = [(offer, offer.amount) for offer in offers if offer.amount is not None and offer.amount > 0]
-    codes: dict[int, str] = {}
+    codes: dict[int | None, str] = {}
     if priced:
         records = [one async for one in currencies] if isinstance(currencies, AsyncIterable) else [*currencies]
         codes = {record.index: record.code.strip().upper() for record in records if record.code}
     factors: dict[str, Decimal] = {target: Decimal(1)}
     converted: list[tuple[Offer, str, Decimal]] = []
     for offer, amount in priced:
-        if offer.currency is None or (code := codes.get(offer.currency)) is None:
-            unknown = f"is in currency {offer.currency}, which the service's list of currencies does not name"
-            problem = unknown if offer.currency is not None else "names no currency"
-            raise ValidationError(f"offer {offer.id} {problem}", field="currencies")
+        if (code := codes.get(offer.currency)) is None:
+            problem = f"offer {offer.id} is in currency {offer.currency}, which the list of currencies does not name"
+            raise ValidationError(problem, field="currencies")
         if code not in factors:
             factors[code] = await _rate(rates, code, target)
         converted.append((offer, code, EXACT.multiply(amount, factors[code])))

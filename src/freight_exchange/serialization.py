@@ -73,7 +73,9 @@ def from_dict(data: Mapping[str, Any], kind: type[Serializable] = Serializable) 
     try:
         return _CONVERTER.structure(data, kind)
     except BaseValidationError as error:
-        problem = transform_error(error, format_exception=_describe)[0]
+        problem = transform_error(
+            error, format_exception=lambda one, _: "is missing" if isinstance(one, KeyError) else str(one)
+        )[0]
     reason, _, path = problem.rpartition(" @ ")
     field = path.removeprefix("$").removeprefix(".") or _KEY
     raise ValidationError(f"{field}: {reason}", field=field)
@@ -96,10 +98,6 @@ def _name_of(cls: type) -> str:
     if not issubclass(cls, Serializable):
         raise ValidationError(f"record must be a record of this package, not {cls.__name__}", field="record")
     return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
-
-
-def _describe(error: BaseException, _: type | None) -> str:
-    return "is missing" if isinstance(error, KeyError) else str(error)
 
 
 # The converter: a hook for each type
@@ -179,11 +177,7 @@ def _exactly(cls: Any, value: object, _: object = None) -> Any:
     return value
 
 
-def _is_word(kind: Any) -> bool:
-    return get_origin(kind) in _UNIONS and UnknownWord in get_args(kind)
-
-
-@_CONVERTER.register_structure_hook_factory(_is_word)
+@_CONVERTER.register_structure_hook_factory(lambda kind: UnknownWord in get_args(kind))
 def _structure_word(kind: Any) -> Callable[[object, object], Word | UnknownWord | None]:
     members: type[Word] = next(part for part in get_args(kind) if issubclass(part, Word))
 

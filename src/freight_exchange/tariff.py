@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from decimal import ROUND_HALF_UP, ROUND_UP, Decimal
 from enum import StrEnum
-from functools import reduce
+from functools import partial, reduce
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -21,7 +21,7 @@ import attrs
 from freight_exchange import cargo, validation
 from freight_exchange.base import EXACT, FrozenMapping, Serializable, ValidationError
 from freight_exchange.models import Shipment
-from freight_exchange.platform.csv import CsvRow, Parser, parser, point, read_csv, yes_or_no
+from freight_exchange.platform.csv import Parser, parser, point, read_csv, yes_or_no
 from freight_exchange.platform.text import fold
 from freight_exchange.words import RequestType
 
@@ -163,9 +163,6 @@ class Tariff:
         except ValidationError as error:
             return NoQuote(reason=error.message)
 
-    def __repr__(self) -> str:
-        return f"Tariff({len(self.rules)} rules, weight_per={self.weight_per!r})"
-
 
 # Prices: a charge that cannot be priced is a `ValidationError`, whose message is the reason
 
@@ -287,9 +284,8 @@ def _contradictions(rules: Sequence[Rule]) -> list[str]:
     return [problems[lines] for lines in sorted(problems)]
 
 
-def _rule(row: CsvRow) -> Rule:
-    fields: dict[str, Any] = dict(row.values)
-    rule = Rule(line=row.line, surcharge=fields.pop("kind"), start=fields.pop("from") or Decimal(0), **fields)
+def _rule(line: int, fields: dict[str, Any]) -> Rule:
+    rule = Rule(line=line, surcharge=fields.pop("kind"), start=fields.pop("from") or Decimal(0), **fields)
     if rule.unit is Unit.CHARGEABLE_KG and rule.type not in (RequestType.AIR_FREIGHT, RequestType.TRUCKING):
         raise ValidationError(f"{rule.type} has no chargeable kg; use revenue ton, kg or m3", field="unit")
     if rule.rate is not None and rule.rate <= 0 and not rule.surcharge:
@@ -328,7 +324,7 @@ def _start(cell: str, column: str) -> Decimal:
 
 
 _COLUMNS: Final[Mapping[str, Parser]] = {
-    "type": validation.member_of(RequestType),
+    "type": partial(validation.member, RequestType),
     "origin": _places,
     "destination": _places,
     "currency": validation.currency_code,

@@ -12,9 +12,8 @@
 test has the fixture `sandbox`. No sockets are opened, on asyncio and on trio.
 
 In virtual time (`virtual_time_options`), days of waiting pass in milliseconds: if no task can run, the clock jumps to
-the next timer of `anyio.sleep`, `anyio.fail_after` or the loop itself. `time.monotonic` and `time.time` do not change.
-The clock does not wait for other threads or for peers on sockets: while a worker thread runs or a reply is in flight,
-it may jump past the timers that guard them. Code under virtual time does its work in the loop.
+the next timer of the loop. `time.monotonic` and `time.time` do not change. The clock does not wait for other threads or
+for peers on sockets, and may jump past the timers that guard them: code under virtual time does its work in the loop.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ import os
 import selectors
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
 from types import CoroutineType, ModuleType, TracebackType
@@ -44,30 +44,15 @@ from freight_sandbox import FAULTS, Account, AuditLog, Cargo, Cut, Exchange, Fau
 from freight_sandbox.wire import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from freight_exchange import Request, Response
 
 with suppress(ImportError):  # without pytest
     from freight_exchange.pytest_plugin import sandbox as sandbox
 
 __all__ = [
-    "FAILPOINTS",
-    "FAULTS",
-    "AuditLog",
-    "Cargo",
-    "Cut",
-    "Fault",
-    "Machine",
-    "Profile",
-    "Sandbox",
-    "Trial",
-    "VirtualDeadlockError",
-    "VirtualTimeLoop",
-    "WireFault",
-    "inline_store",
-    "virtual_time_options",
-]
+    "FAILPOINTS", "FAULTS", "AuditLog", "Cargo", "Cut", "Fault", "Machine", "Profile", "Sandbox", "Trial",
+    "VirtualDeadlockError", "VirtualTimeLoop", "WireFault", "inline_store", "virtual_time_options",
+]  # fmt: skip
 
 _UP: Final = 5_000.0
 """Seconds for which the machine has run at the start."""

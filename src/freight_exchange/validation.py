@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Clamped, Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded, Subnormal
 from functools import lru_cache
@@ -145,17 +145,13 @@ def notes(value: str | None, field: str = "") -> str | None:
     return None if value is None else text(value, field, allow_empty=True)
 
 
-def member_of(choices: type[Choice]) -> Callable[[Any, str], Choice]:
-    """Return the check for a member of an enum, given itself or by its word in any case."""
-
-    def check(value: object, field: str) -> Choice:
-        # A member of another enum is refused: it may have the same word with another meaning.
-        if isinstance(value, choices) or (isinstance(value, str) and not isinstance(value, Word)):
-            with contextlib.suppress(ValueError):
-                return choices(value)
-        raise _wrong(field, f"one of {', '.join(repr(member.value) for member in choices)}", value)
-
-    return check
+def member(choices: type[Choice], value: object, field: str) -> Choice:
+    """Return a member of an enum, given itself or by its word in any case."""
+    # A member of another enum is refused: it may have the same word with another meaning.
+    if isinstance(value, choices) or (isinstance(value, str) and not isinstance(value, Word)):
+        with contextlib.suppress(ValueError):
+            return choices(value)
+    raise _wrong(field, f"one of {', '.join(repr(choice.value) for choice in choices)}", value)
 
 
 def incoterm(value: str, field: str = "") -> str:

@@ -57,14 +57,14 @@ class BotOptions:
     lease: timedelta
 
     def __attrs_post_init__(self) -> None:
-        integer(1, 1000)(self.concurrency, "concurrency")
+        integer(self.concurrency, "concurrency", most=1000)
         _check_duration(self.drain, "drain")
         _check_duration(self.settle, "settle")
         _check_duration(self.lease, "lease", MIN_INTERVAL)
         _check_duration(self.selection_interval, "selection_interval", MIN_INTERVAL)
         _check_duration(self.feed.retention, "retention", MIN_RETENTION)
         if self.port is not None:
-            integer(0, 65535)(self.port, "port")
+            integer(self.port, "port", least=0, most=65535)
         if not isinstance(self.host, str) or not self.host:
             raise ConfigurationError(f"host must be a text that is not empty, not {self.host!r}")
 

@@ -17,16 +17,7 @@ from freight_exchange.bot.handler import FEED_OF, Function, Handler, Kind
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.events import Gap, Unreadable
 from freight_exchange.feed.feed import check_text
-from freight_exchange.filters import (
-    Currencies,
-    Numbers,
-    OfferFilter,
-    OfferWhere,
-    RequestFilter,
-    Texts,
-    Types,
-    Where,
-)  # fmt: skip
+from freight_exchange.filters import Currencies, Numbers, OfferFilter, OfferWhere, RequestFilter, Texts, Where
 from freight_exchange.models import Bid, Offer, RateRequest, RequestType, UnknownWord
 from freight_exchange.options import flag, integer, seconds
 from freight_exchange.validation import Number
@@ -45,7 +36,7 @@ class _Options(TypedDict, total=False):
 class _RequestOptions(_Options, total=False):
     origin: Texts | None
     destination: Texts | None
-    type: Types | None
+    type: Texts | None
     incoterm: Texts | None
     commodity: Texts | None
     hazardous: bool | None
@@ -245,7 +236,7 @@ def _maker(
 ) -> Callable[[Function], Handler]:
     """Check the keywords of a decorator, and return what makes a handler of a function."""
     filter_ = _make_filter(kind, fields)
-    integer(0)(retries, "retries")
+    integer(retries, "retries", least=0)
     if flag(from_start, "from_start") and kind not in _FROM_START_KINDS:
         raise ConfigurationError(f"on_{kind} has no from_start: its first run delivers everything that is listed")
     limit = seconds(timeout, "timeout")

@@ -93,7 +93,7 @@ class Requests(_Resource):
             since: As for `open`.
             where: Filter of the records, applied on the client: all pages are fetched.
         """
-        word = validation.member_of(SearchType)(type, "type")
+        word = validation.member(SearchType, type, "type")
         parameters = wire.encode_list_parameters(type=word, seconds=validation.window_seconds(since))
         listed = SEARCH._replace(parameters=parameters)
         if where is None:
@@ -147,7 +147,7 @@ class Offers(_Resource):
 
         `type` is `all`, `offers` (with an offer), `sel` (with a selected offer) or `nsel` (without a selected one).
         """
-        word = validation.member_of(OffersType)(type, "type")
+        word = validation.member(OffersType, type, "type")
         listed = _OFFERS_BY_STATE._replace(parameters=wire.encode_list_parameters(type=word))
         return self._service.listing(listed, page_size, window, sweep)
 
@@ -191,7 +191,7 @@ class Bids:
         Listed bids have no identifier; two equal ones are both listed. `type` is `active`, `sel` (selected), `nsel`
         (not selected) or `offers`; default: the service's own choice.
         """
-        word = None if type is None else validation.member_of(BidsType)(type, "type")
+        word = None if type is None else validation.member(BidsType, type, "type")
         listed = BIDS._replace(parameters=wire.encode_list_parameters(type=word))
         return self._service.listing(listed, page_size, window, sweep)
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import attrs
-
 from freight_exchange.base import ValidationError
 from freight_exchange.platform.text import fold
 
@@ -23,19 +21,12 @@ _COMMENT: Final = "comment"
 _MAX_PROBLEMS: Final = 20
 
 
-@attrs.frozen
-class CsvRow:
-    """Row without a problem: its texts without empty cells, and its values with `None` for an empty cell."""
-
-    line: int
-    cells: Mapping[str, str]
-    values: Mapping[str, Any]
-
-
 def read_csv(
-    path: Path, columns: Mapping[str, Parser], required: Collection[str], build: Callable[[CsvRow], T]
+    path: Path, columns: Mapping[str, Parser], required: Collection[str], build: Callable[[int, dict[str, Any]], T]
 ) -> list[T]:
     """Build a record of each row of a file whose first row names the columns, in any order and case.
+
+    `build` takes the line and the values by column, `None` for an empty cell.
 
     It is in UTF-8, or in the Western code page of Excel. Cells are separated by commas, by semicolons as some
     spreadsheets write them, or as a first line such as `sep=;` states. Empty rows and a column `comment` are ignored. A
@@ -75,7 +66,7 @@ def read_csv(
                     errors.append(error)
             try:
                 if not errors:
-                    records.append(build(CsvRow(table.line_num, cells, values)))
+                    records.append(build(table.line_num, values))
             except ValidationError as error:
                 errors = [error]
             for wrong in errors:

@@ -8,7 +8,8 @@ from unicodedata import normalize
 
 def clean(text: str) -> str:
     """Return the text on one line, with control and other invisible characters spelt out (`\\x1b`)."""
-    return "".join(map(_fit, text))
+    spaced = "".join(" " if character.isspace() else character for character in text)
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in spaced)
 
 
 def fold(text: str) -> str:
@@ -21,11 +22,3 @@ class CleanFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is that of `logging`
         return clean(super().formatMessage(record))
-
-
-def _fit(character: str) -> str:
-    if character.isprintable():
-        return character
-    if character.isspace():
-        return " "
-    return character.encode("unicode_escape").decode("ascii")
