@@ -261,7 +261,7 @@ def decode_login(data: object, *, wall: float) -> Login:
     holder = data.get("user") if isinstance(data, dict) else None
     token = _token(data)
     if isinstance(data, dict) and isinstance(holder, dict) and isinstance(token, str) and is_token(token):
-        lifetime = next((found for place in (holder, data) if (found := _lifetime(place)) is not None), None)
+        lifetime = _lifetime(holder, data)
         if lifetime is not None and lifetime > _EARLIEST_EPOCH:
             lifetime -= wall
         return Login(structure(_without_secrets(holder), User)[0], token, lifetime)
@@ -297,15 +297,12 @@ def _token(data: object) -> object:
     return inside or data.get("access_token") or None
 
 
-def _lifetime(holder: Mapping[str, object]) -> float | None:
-    for key in LIFETIMES:
-        try:
-            seconds = number(holder.get(key))
-        except ValueError:
-            # An unreadable lifetime counts as unknown: the token is used until the service refuses it.
-            continue
-        if seconds is not None:
-            return max(0.0, float(seconds))
+def _lifetime(*places: Mapping[str, object]) -> float | None:
+    for value in (place.get(key) for place in places for key in LIFETIMES):
+        # An unreadable lifetime counts as unknown: the token is used until the service refuses it.
+        with suppress(ValueError):
+            if (seconds := number(value)) is not None:
+                return max(0.0, float(seconds))
     return None
 
 
