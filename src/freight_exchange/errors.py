@@ -249,6 +249,8 @@ class OutcomeUnknownError(FreightExchangeError, Generic[RecordT_co]):
         client = exchange if exchange is not None else self._exchange
         if client is None:
             raise ConfigurationError("reconcile() needs the client as an argument: this error was pickled or copied")
+        if not callable(getattr(client, "reconcile", None)):
+            raise ConfigurationError(f"exchange must be a FreightExchange, not {type(client).__name__}")
         if self.write is None:
             raise ConfigurationError("this error carries no write to look for")
         found = await client.reconcile(self.write, settle=settle, baseline=baseline)
