@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     import httpx2
 
+    from freight_exchange.config import Config
+
     HttpClient: TypeAlias = httpx.AsyncClient | httpx2.AsyncClient
 else:
     # httpx2 need not be installed.
@@ -205,21 +207,18 @@ class Connections:
 
     library: ModuleType = httpx
 
-    def __init__(
-        self, base_url: str, proxy: Secret | None, verify: bool | ssl.SSLContext, keepalive: float, backend: Any
-    ) -> None:
-        if verify is True and base_url.startswith("http://") and proxy is None:
-            # A plain URL needs no certificates, and loading them takes longer than many scripts run.
-            verify = False
-        self._context = httpx.create_ssl_context(verify=verify, trust_env=False)
-        self._proxy = None if proxy is None else _proxy(proxy, self._context)
+    def __init__(self, options: Config, backend: Any) -> None:
+        # A plain URL needs no certificates, and loading them takes longer than many scripts run.
+        is_plain = options.verify is True and options.base_url.startswith("http://") and options.proxy is None
+        self._context = httpx.create_ssl_context(verify=False if is_plain else options.verify, trust_env=False)
+        self._proxy = None if options.proxy is None else _proxy(options.proxy, self._context)
         self.proxy_address = None if self._proxy is None else _address(self._proxy.url)
         self.secrets: list[Secret] = []
         if self._proxy is not None and self._proxy.raw_auth is not None and (password := self._proxy.raw_auth[1]):
             # Plain, and as sent in basic authentication.
             basic = base64.b64encode(b":".join(self._proxy.raw_auth)).decode("ascii").rstrip("=")
             self.secrets = [Secret(password.decode("utf-8", "replace")), Secret(basic)]
-        self._keepalive = keepalive
+        self._keepalive = options.keepalive
         self._backend = backend
         # The most recent connection is at the right end and reused first, so that the others expire at the left.
         self._idle: deque[tuple[httpx.AsyncHTTPTransport, float]] = deque()

@@ -18,7 +18,7 @@ from typing import Final, NoReturn
 
 from freight_exchange.base import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
 from freight_exchange.errors import DecodeError
-from freight_exchange.wire import SECRETS, names
+from freight_exchange.wire import SECRETS
 from freight_exchange.wire.json import decoded
 
 MASK: Final = "***"
@@ -115,7 +115,7 @@ class Redactor:
                         return {**taken, _CUT: _CUT}
                     room -= len(key)
                     is_secret = any(word in key.casefold() for word in SECRETS)
-                    taken[key if key in names() else mask(key)] = MASK if is_secret else take(item)
+                    taken[mask(key)] = MASK if is_secret else take(item)
                 return taken
             if isinstance(value, list | tuple):
                 items: list[object] = []
@@ -179,9 +179,7 @@ def reply_headers(headers: Sequence[tuple[bytes, bytes]], redactor: Redactor, *,
 def redact_decode_error(error: DecodeError, redactor: Redactor) -> None:
     """Mask secrets in the message of a decoder's error, in its path of keys, and in the record."""
     error.args = (redactor.masked(error.message[:LONGEST], shortest=_MIN_IN_PROSE),)
-    steps = error.path[:LONGEST].split(".")
-    if not all(step in names() or step in ("$", "") or step.isdecimal() for step in steps):
-        error.path = redactor.masked(error.path[:LONGEST])
+    error.path = redactor.masked(error.path[:LONGEST])
     error.raw = redactor.value(error.raw)
 
 

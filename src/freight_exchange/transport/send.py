@@ -71,9 +71,7 @@ class Transport:
         filter_logs()
         self._connections: Connections | CallersClient
         if options.http_client is None:
-            self._connections = Connections(
-                options.base_url, options.proxy, options.verify, options.keepalive, self.backend
-            )
+            self._connections = Connections(options, self.backend)
             # A proxy may repeat its password in its answer, which httpcore logs.
             for secret in self._connections.secrets:
                 self.redactor.add(secret)

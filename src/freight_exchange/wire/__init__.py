@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import attrs
@@ -22,11 +21,8 @@ from freight_exchange.errors import DecodeError, ValidationError
 from freight_exchange.models import (
     Bid,
     Carrier,
-    Company,
-    Contact,
     Currency,
     Listing,
-    Offer,
     RateRequest,
     RateRequestDraft,
     Route,
@@ -40,7 +36,6 @@ from freight_exchange.wire.codec import (
     LIFETIMES,
     RecordError,
     integer,
-    known,
     number,
     position_of,
     structure,
@@ -246,14 +241,6 @@ def find_sentence_in_text(text: str) -> str | None:
     return words if words and is_plain else None
 
 
-@cache
-def names() -> frozenset[str]:
-    """Return the names of the wire. A short secret that is one of them is not masked there."""
-    models = (Bid, Carrier, Company, Contact, Currency, Listing, Offer, RateRequest, Route, User)
-    envelopes = {kind.collection for kind in (REQUESTS, OFFERS, BIDS, ROUTES, CARRIERS, CURRENCIES)}
-    return frozenset({"bid", "user", "access_token", *_SENTENCES, *envelopes}.union(*map(known, models)))
-
-
 # Logins (service document, 4.1)
 
 _EARLIEST_EPOCH: Final = 10**9
@@ -274,7 +261,7 @@ def decode_login(data: object, *, wall: float) -> Login:
     holder = data.get("user") if isinstance(data, dict) else None
     token = _token(data)
     if isinstance(data, dict) and isinstance(holder, dict) and isinstance(token, str) and is_token(token):
-        lifetime = next((found for place in (holder, data) if (found := _lifetime(place)) is not None), None)
+        lifetime = _lifetime(holder, data)
         if lifetime is not None and lifetime > _EARLIEST_EPOCH:
             lifetime -= wall
         return Login(structure(_without_secrets(holder), User)[0], token, lifetime)
@@ -310,15 +297,12 @@ def _token(data: object) -> object:
     return inside or data.get("access_token") or None
 
 
-def _lifetime(holder: Mapping[str, object]) -> float | None:
-    for key in LIFETIMES:
-        try:
-            seconds = number(holder.get(key))
-        except ValueError:
-            # An unreadable lifetime counts as unknown: the token is used until the service refuses it.
-            continue
-        if seconds is not None:
-            return max(0.0, float(seconds))
+def _lifetime(*places: Mapping[str, object]) -> float | None:
+    for value in (place.get(key) for place in places for key in LIFETIMES):
+        # An unreadable lifetime counts as unknown: the token is used until the service refuses it.
+        with suppress(ValueError):
+            if (seconds := number(value)) is not None:
+                return max(0.0, float(seconds))
     return None
 
 
