@@ -14,10 +14,10 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-from benchmarks import calls, decoding, feeds, imports
+from benchmarks import calls, decoding, feeds, fleet, imports
 from benchmarks.rounds import ROOT, SDK, Scale, Table, grid, number, ratios
 
-SECTIONS: Final = {"calls": calls, "decoding": decoding, "feeds": feeds, "imports": imports}
+SECTIONS: Final = {"calls": calls, "decoding": decoding, "feeds": feeds, "fleet": fleet, "imports": imports}
 RESULTS: Final = ROOT / "benchmarks" / "results.md"
 _PEERS: Final = ("httpx", "cattrs")
 _HEAD: Final = """\
@@ -69,6 +69,8 @@ AIMS: Final = (
     ),
     Aim(f"CPU of a poll, {_MANY} over {_FEW.split()[0]}", "polls", _MANY, "cpu", 1.1, _FEW),
     Aim(f"Bytes of a poll, {_MANY} over {_FEW.split()[0]}", "polls", _MANY, "bytes", 1.1, _FEW),
+    Aim("Time of a delivery over procrastinate's, 1 process", "fleet 1", SDK, "time", 0.77, fleet.PEER),
+    Aim("Time of a delivery over procrastinate's, 3 processes", "fleet 3", SDK, "time", 0.77, fleet.PEER),
     Aim("CPU ms of an import beyond its dependencies", "imports", SDK, "cpu", 20, imports.PEER, True),
     Aim("MB of memory after it, beyond them", "imports", SDK, "memory", 4, imports.PEER, True),
 )
