@@ -12,7 +12,7 @@ import anyio
 import pytest
 from tests.bot.rig import DAY, HOUR, INTERVAL, LOGGER, new_bot, other, run_until_idle
 
-from freight_exchange import Bot, Context, Gap, Offer, Unreadable
+from freight_exchange import Bot, Context, Gap, Offer, Unreadable, ValidationError
 from freight_exchange.store import MemoryStore, Store
 from freight_exchange.testing import Profile, Sandbox
 
@@ -308,3 +308,15 @@ async def test_handler_gets_the_offers_in_its_currency_only() -> None:
         await forwarder.bids.submit(request, amount=800, currency="EUR")
         await anyio.sleep(300)
     assert amounts == [800]
+
+
+async def test_filter_by_an_unknown_currency_ends_the_start(store: Store) -> None:
+    """It would match no offer, or fail at each one."""
+    bot = new_bot(store)
+
+    @bot.on_offer(currency="XXX")
+    async def note(offer: Offer, ctx: Context) -> None: ...
+
+    with pytest.raises(ValidationError, match="'XXX' is unknown to the service"), anyio.fail_after(60):
+        await bot.serve(exchange=Sandbox().client())
+    assert bot.status().state == "stopped"
