@@ -23,11 +23,11 @@ import os
 import selectors
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from types import CoroutineType, ModuleType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import anyio
 import attrs
@@ -156,10 +156,9 @@ class Sandbox:
         """Make an HTTP client for `FreightExchange(http_client=...)`."""
         return httpx.AsyncClient(transport=self.transport(), trust_env=False)
 
-    @asynccontextmanager
-    async def running(
+    def running(
         self, bot: Bot, *, account: Account | None = None, crash_at: str | None = None, times: int = 1
-    ) -> AsyncIterator[Trial]:
+    ) -> Trial:
         """Run a bot against the exchange during the block, and shut it down gracefully at the end.
 
             async with sandbox.running(bot) as trial:
@@ -173,16 +172,7 @@ class Sandbox:
                 only its durable state survives.
             times: Number of the pass through that failpoint at which it crashes, from 1.
         """
-        trial = Trial(bot, self.client(account), crash_at=crash_at, times=times)
-        bot.begin()
-        trial._run = Background(trial._serve)
-        try:
-            yield trial
-        finally:
-            bot.stop()
-            with anyio.CancelScope(shield=True):
-                await trial._run.wait()
-            trial._run.raise_error()
+        return Trial(bot, self.client(account), crash_at=crash_at, times=times)
 
     def client(self, account: Account | None = None, **options: Any) -> FreightExchange:
         """Make a client of an account, default the forwarder.
@@ -245,6 +235,17 @@ class Trial:
         self._remaining = times
         self._run: Background
         self.has_crashed = False
+
+    async def __aenter__(self) -> Self:
+        self._bot.begin()
+        self._run = Background(self._serve)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._bot.stop()
+        with anyio.CancelScope(shield=True):
+            await self._run.wait()
+        self._run.raise_error()
 
     @property
     def status(self) -> BotStatus:
