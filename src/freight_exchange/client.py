@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import attrs
@@ -204,9 +203,7 @@ class FreightExchange:
             await self._shared.connection.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:

@@ -26,7 +26,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
-from types import CoroutineType, ModuleType, TracebackType
+from types import CoroutineType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import anyio
@@ -241,9 +241,7 @@ class Trial:
         self._run = Background(self._serve)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._bot.stop()
         with anyio.CancelScope(shield=True):
             await self._run.wait()

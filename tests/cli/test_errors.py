@@ -96,7 +96,7 @@ CASES: list[tuple[str, Callable[[Shell], None], tuple[str, ...], int, list[str]]
     ("no window", nothing, (*LIST, "--since", "0s"), 2, ["--since must be longer than zero"]),
     ("no duration", nothing, (*LIST, "--since", "soon"), 2, ["'--since': 'soon' is not a duration such as 90s"]),
     ("no number", nothing, (*LIST, "--max-volume", "much"), 2, ["--max-volume must be a number such as 1840.50"]),
-    ("zone", nothing, (*LIST, "--need-by", "2027-03-01T12:00Z"), 2, ["--need-by is compared with need_date"]),
+    ("zone", nothing, (*LIST, "--need-by", "2027-03-01T12:00Z"), 2, ["--need-by must have no zone"]),
     ("unknown word", nothing, (*WATCH, "--type", "pigeon"), 2, ["'pigeon' is not one of 'shipping', 'air-freight'"]),
     ("no start", nothing, (*WATCH, "--start", "yesterday"), 2, ["'yesterday' is not a duration such as 90s, 15m"]),
     ("early start", nothing, (*WATCH, "--start", "9d"), 2, ["--start must be from zero to five days, which is all"]),
