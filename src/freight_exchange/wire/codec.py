@@ -294,23 +294,23 @@ def _prepare_offers(values: _Values, extra: dict[str, object], field: str) -> No
     word = OfferStatus.SELECTED.value
     selected = [at for at, entry in entries.items() if str(entry.get("status", "")).strip().casefold() == word]
     own = [*entries] if len(entries) == 1 else selected[:1]
+    places = [held if isinstance(held, dict) else {}, *(entries[at] for at in own)]
     for part, key in (("contact", "loadingPOC"), ("company", "loadingCompany")):
         _, here = values.pop(part, ("", None))
-        places = [held if isinstance(held, dict) else {}, *(entries[at] for at in own)]
         inside = next((place[key] for place in places if place.get(key) not in _EMPTY), None)
         if here not in _EMPTY and not isinstance(here, dict) and isinstance(inside, dict):
             extra[key], here = here, None
             _flaws.places.append(key)
         if (here := inside if here in _EMPTY else here) is not None:
             values[part] = key, here
-        for at in own:
-            if entries[at].get(key) == here:
+        for entry in places[1:]:
+            if entry.get(key) == here:
                 # The copy in another place adds nothing.
-                entries[at].pop(key, None)
+                entry.pop(key, None)
     if field == "offers":
         values[field] = "offer", entries
     elif own:
-        values[field] = f"offer.{own[0]}", (entry := entries[own[0]])
+        values[field] = f"offer.{own[0]}", (entry := places[1])
         # A submitted bid has its price in the offer; a listed one has it in the record.
         for name, keys in (("amount", ("offerAmount",)), ("currency", ALIASES["currency"])):
             values.setdefault(name, ("", next((entry[key] for key in keys if entry.get(key) is not None), None)))
