@@ -465,6 +465,8 @@ _STORE: Final = (
     Mutant("wait-after-a-take-over-too-short", FLEET, {"ORPHAN_AGE": becomes(0.0)},
            ("bot/test_doubts.py", "store/test_machine.py")),
     Mutant("restored-rows-unnoticed", FLEET, {"fleet/beat": given(stamp="")}, ("store/test_replicas.py",)),
+    Mutant("rejoin-reads-the-bids", STORM, {"Joined.must_read": returns(True)},
+           ("store/test_replicas.py::test_a_rejoin_of_a_living_replica_reads_nothing",)),
     Mutant("restored-file-unnoticed", HANG, {"fleet/adopt": lambda adopt: lambda db, me, *_: adopt(db, me)},
            ("bot/test_ledger_prices.py::test_store_put_back_under_a_running_bot_makes_no_second_offer_and_no_hang",)),
     Mutant("restored-database-trusted", FLEET, {"Joined.must_read": returns(False)}, ("store/test_replicas.py",)),

@@ -31,7 +31,7 @@ async def test_one_url_in_two_spellings_is_one_binding(place: Place, url: str) -
     async with place.store() as store:
         first = await store.join(BINDING)
         again = await store.join(attrs.evolve(BINDING, url=url))
-        assert again == first
+        assert (again.me, again.binding, again.feeds) == (first.me, first.binding, first.feeds)
         assert await read(store, "SELECT url FROM binding") == [("https://exchange.example/api",)]
 
 
@@ -106,6 +106,16 @@ async def test_a_rejoin_beside_the_same_rows_reads_nothing(address: str) -> None
         assert joined.me != ended
         assert not joined.must_read
         assert one.writes == 0
+
+
+async def test_a_rejoin_of_a_living_replica_reads_nothing(place: Place) -> None:
+    """It has lost its connection, and is alone."""
+    async with place.store() as store:
+        assert (await store.join(BINDING)).must_read
+        me, store.writes = store.me, await store.run(fleet.note_write, store.me, store.writes)
+        joined = await store.join(BINDING)
+        assert joined.me == me
+        assert not joined.must_read
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,9 @@ class Binding:
 class Joined:
     """A replica's place: its id, the row of its binding, and the rows of the binding's feeds by name.
 
-    It `is_alone` if no other replica lives, and `is_restored` if the database was put back under this process, or lacks
-    commits of it. It `is_restarted` if the server is another one than before, which may lack commits of others.
+    It `is_alone` if it is new and no other replica lives, and `is_restored` if the database was put back under this
+    process, or lacks commits of it. It `is_restarted` if the server is another one than before, which may lack commits
+    of others.
     """
 
     me: int
@@ -150,7 +151,7 @@ def join(
         raise StoreError(f"{db.place} is open for another bot in this process: use one Store object for each")
     me = before if is_mine else 1 + secrets.randbelow(2**63 - 1)
     others = "SELECT count(*) FROM replica WHERE binding = :binding AND id <> :me AND lease_until > {NOW}"
-    is_alone = not db.run(others, binding=row, me=me).fetchone()[0]
+    is_alone = not is_mine and not db.run(others, binding=row, me=me).fetchone()[0]
     sql = """DELETE FROM replica WHERE lease_until = 0 AND joined < :joined AND NOT EXISTS
         (SELECT 1 FROM effect WHERE owner = replica.id AND state IN ('sending', 'unknown'))"""
     db.run(sql, joined=db.now - _KEPT)
