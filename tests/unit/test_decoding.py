@@ -681,6 +681,12 @@ async def test_listed_bid_has_its_price_and_no_offer() -> None:
     assert bid.status is BidStatus.SELECTED
 
 
+async def test_several_offers_of_which_none_is_the_bids_are_kept_as_they_came() -> None:
+    offers = [{"offerId": 1, "status": "pending"}, {"offerId": 2, "status": "pending"}]
+    bid = await only("bids", {**LISTED, "offer": offers})
+    assert (bid.offer, [dict(one) for one in bid.extra["offer"]]) == (None, offers)
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -316,7 +316,7 @@ def _prepare_offers(values: _Values, extra: dict[str, object], field: str) -> No
             values.setdefault(name, ("", next((entry[key] for key in keys if entry.get(key) is not None), None)))
     elif entries:
         # The record does not tell which offer it is about: all are kept in `extra`.
-        extra["offer"] = [*entries.values()]
+        extra["offer"] = [found[at] for at in entries]
 
 
 _PREPARE: Final[Mapping[type, Callable[[_Values, dict[str, object]], None]]] = {
