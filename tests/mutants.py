@@ -323,8 +323,8 @@ _WATCH: Final = (
            tuple(f"model/test_models.py::test_no_promise_is_broken[watcher-{seed}]" for seed in (0, 15, 30))),
     Mutant("pages-read-once-while-rows-move", MISSED, {"MOST_PASSES": becomes(1)},
            (f"{_REQUESTS}::test_one_scan_misses_no_row_that_moves_while_pages_are_read",)),
-    Mutant("first-page-is-the-listing", MISSED, {"Passes.take": after(
-        lambda self, keys: self.__dict__.update(ended=True)
+    Mutant("short-snapshot-is-the-end", MISSED, {"Snapshot.take": after(
+        lambda self, keys: self.__dict__.update(ended=True, is_cut=False)
     )}, (_REQUESTS,)),
     Mutant("no-deep-scans", MISSED, {"Poller._plan_deep": returns(None)},
            (f"{_RULE}[asyncio-an update that is shown later than the allowance, within five minutes]",)),

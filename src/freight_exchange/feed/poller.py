@@ -35,7 +35,18 @@ from freight_exchange.errors import (
 from freight_exchange.feed.events import StoredEvent, Unreadable, dump_event
 from freight_exchange.feed.pace import Pace, Reports
 from freight_exchange.feed.sources import hash_of
-from freight_exchange.feed.state import LARGEST, MOST_PASSES, NARROW, SCAN_TIME, WIDEST, Passes, State, Tier
+from freight_exchange.feed.state import (
+    LARGEST,
+    MOST_PASSES,
+    NARROW,
+    SCAN_TIME,
+    WIDEST,
+    Passes,
+    Snapshot,
+    State,
+    Tier,
+    Walk,
+)
 from freight_exchange.hooks import Scan as ScanRecord
 from freight_exchange.hooks import ScanInfo, ScanProgress
 from freight_exchange.paging import keys_of
@@ -94,7 +105,7 @@ class Scan:
 
     tier: Tier
     window: int
-    walk: Passes
+    walk: Walk
     is_deep: bool
     started: float
     began: Reading
@@ -141,6 +152,7 @@ class Poller:
         self._running: dict[bool, Scan] = {}
         self._duration = SCAN_TIME
         self._largest = LARGEST
+        self._is_long = self._is_cut = False
         self._done: dict[str, float] = {}
         self._missing_since: dict[str, float] = {}
         self._look_up_after: dict[int | None, float] = {}
@@ -288,7 +300,10 @@ class Poller:
         elif self._source.windowed and window > _RECENT:
             tier = next((one for one in reversed(self._source.ladder) if one.window >= window), self._source.ladder[0])
             window = max(window, tier.window)
-        walk = self._passes(tier, is_deep=False)
+        if tier is NARROW and not self._is_cut:
+            walk: Walk = Snapshot(self._source.safe, self._largest, is_long=self._is_long)
+        else:
+            walk = self._passes(tier, is_deep=False)
         return Scan(tier=tier, window=window, walk=walk, is_deep=False, started=now, began=read)
 
     def _plan_deep(self, now: float) -> Scan | None:
@@ -306,8 +321,9 @@ class Poller:
         return Scan(tier=tier, window=max(tier.window, 1), walk=walk, is_deep=True, started=now, began=read)
 
     def _passes(self, tier: Tier, *, is_deep: bool) -> Passes:
+        past_end = max(tier.past_end, self._source.safe + 1)
         most = 1 if is_deep or not self._source.windowed else MOST_PASSES
-        return Passes(self._source.safe, self._largest, past_end=tier.past_end, most=most)
+        return Passes(self._source.safe, self._largest, past_end=past_end, most=most)
 
     async def _run(self, scan: Scan) -> None:
         """Read pages until the scan ends; a deep one pauses for events, and for narrow scans."""
@@ -349,6 +365,9 @@ class Poller:
             walk.take(keys_of(page, self._source.row_key))
         if walk.up.broken:
             raise FeedProtocolError("rows follow a page that was refused like one behind the last row: an outage")
+        if walk.is_cut:
+            self._is_cut = True
+            scan.walk = self._passes(scan.tier, is_deep=scan.is_deep)
         scan.pages += 1
         scan.rows += len(page.records) + len(page.broken)
         scan.attempts = 0
@@ -464,6 +483,8 @@ class Poller:
         del self._running[scan.is_deep]
         if not scan.is_deep:
             now = anyio.current_time()
+            self._is_long = scan.walk.is_long
+            self._is_cut = self._is_cut and scan.walk.is_long
             self._duration = max(SCAN_TIME, now - scan.started)
             self._phase = "priming" if not self.state.is_primed else "live" if scan.moved else "catching-up"
             if scan.moved:

@@ -20,7 +20,7 @@ from freight_exchange import validation
 from freight_exchange.errors import StoreError
 from freight_exchange.feed.events import UNREADABLE, Gap
 from freight_exchange.platform.clock import Reading, max_elapsed, rebased
-from freight_exchange.walk import Down, Pass
+from freight_exchange.walk import REFUSALS, Down, Pass
 
 WIDEST: Final = int(validation.MAX_WINDOW.total_seconds())
 """Widest window that the service allows, in seconds (service document, 8)."""
@@ -32,6 +32,8 @@ LARGEST: Final = 1000
 """Rows of the largest page that is requested."""
 
 MOST_PASSES: Final = 4
+_SHIFT: Final = 2
+"""Known rows behind the last one of a snapshot that new rows at its beginning may have shifted there meanwhile."""
 
 
 @attrs.frozen
@@ -118,39 +120,88 @@ class State:
         return None if since is None or since >= until else Gap(since=since, until=until)
 
 
+class Snapshot:
+    """Walk through a listing that is short most of the time: one page that has all rows, and a look behind its end.
+
+    If the first page is full, the largest one may have all rows. Then the places behind its last row are read in the
+    documented size, until two pages are empty. Rows that only these have, or too many, prove that the service cuts
+    pages: then the listing `is_cut`, and `Passes` has to read it.
+    """
+
+    def __init__(self, safe: int, largest: int, *, is_long: bool) -> None:
+        self.number, self.size = 0, largest if is_long else safe
+        self._safe, self._largest = safe, largest
+        self.up = self.now = self
+        self.ended = self.is_cut = self.broken = self.ignores_offset = False
+        self.is_long = is_long
+        self._count = self._empty = 0
+        self._rows: set[Hashable] = set()
+        self._before: Sequence[Hashable] | None = None
+
+    def take(self, keys: Sequence[Hashable]) -> None:
+        is_new = not self._rows.issuperset(keys)
+        self._rows.update(keys)
+        if self.number == 0 and len(keys) >= self.size:
+            self.ended = self.is_cut = self.size == self._largest
+            self.size, self.is_long = self._largest, True
+        elif self.number == 0:
+            self.is_long = len(keys) >= self._safe
+            self.ended = not keys
+            self._count = len(keys)
+            self.number, self.size = max(1, len(keys) // self._safe), self._safe
+        else:
+            # A page that comes again may be the last one, or each one where page numbers are ignored.
+            is_again = bool(keys) and keys == self._before
+            beyond = len(keys) - max(0, self._count - self.number * self._safe)
+            self.is_cut = is_new or beyond > _SHIFT or (is_again and self.is_long)
+            # An empty reply may be a failure: behind a full page, a second one has to follow.
+            self._empty += not keys
+            self.ended = self.is_cut or is_again or self._empty > self.is_long
+            self.number += 1
+        self._before = keys
+
+    def refuse(self, status: int | None) -> bool:
+        """Process a refusal in place of the page; return `False` if it is an error."""
+        if status not in REFUSALS or (self.number == 0 and self.size == self._safe):
+            return False
+        # A refusal may be an outage: it is believed only where no row is expected.
+        self.is_cut = self.is_long or self.number == 0 or status == 500
+        self.ended = True
+        return True
+
+
 class Passes:
     """Walk up and down through a listing until a pass finds no new row. What four passes miss, a deeper scan finds.
 
-    No service cuts pages of `safe` rows. A listing whose rows were all on the first page is whole after one pass.
+    No service cuts pages of `safe` rows. The arguments are numbers of rows, but for the largest number of passes.
     """
 
-    def __init__(self, safe: int, largest: int, *, past_end: int, most: int) -> None:
+    is_cut = False
+
+    def __init__(self, safe: int, largest: int, *, past_end: int, most: int = MOST_PASSES) -> None:
         self._begin = partial(Pass, largest, safe=safe, past_end=past_end)
         self._safe, self._most = safe, most
         self.up = self._begin()
         self.now: Pass | Down = self.up
         self._rows: set[Hashable] = set()
         self._news = self._passes = 0
-        self._is_spread = self.ended = False
+        self.ended = False
+
+    @property
+    def is_long(self) -> bool:
+        """`True` if the listing has more rows than a page of the documented size."""
+        return len(self._rows) >= self._safe
 
     def take(self, keys: Sequence[Hashable]) -> None:
-        is_new = not self._rows.issuperset(keys)
-        self._news += is_new
-        self._is_spread = self._is_spread or (is_new and self.now.number > 0)
-        self._rows.update(keys)
-        size, is_settling = self.up.size, self.up.settling
         self.now.take(keys)
-        if is_settling and self.up.size < size:
-            # A short page has all rows, unless the service cuts it: then others follow its last one.
-            self.up.number = max(1, len(keys) // self.up.size)
+        self._news += not self._rows.issuperset(keys)
+        self._rows.update(keys)
         self._turn()
 
     def refuse(self, status: int | None) -> bool:
         """Process a refusal in place of the page; return `False` if it is an error."""
         if not self.now.refuse(status):
             return False
-        # It may be an outage, where rows are expected.
-        self._is_spread = self._is_spread or len(self._rows) >= self._safe
         self._turn()
         return True
 
@@ -158,8 +209,9 @@ class Passes:
         if not self.now.ended:
             return
         self._passes += 1
-        is_quiet = not self._news if self._passes > 1 else not self._is_spread
-        if self._passes == self._most or is_quiet or self.up.ignores_offset:
+        # One page below the documented size has been read at once.
+        is_whole = self.up.pages <= 1 and not self.is_long
+        if self._passes == self._most or (self._passes > 1 and not self._news) or is_whole or self.up.ignores_offset:
             self.ended = True
             return
         self._news = 0
@@ -167,3 +219,6 @@ class Passes:
             self.now = Down(self.up, 0)
         else:
             self.now = self.up = self._begin()
+
+
+Walk = Snapshot | Passes
