@@ -22,6 +22,9 @@ from freight_exchange.validation import Number
 
 if TYPE_CHECKING:
     from freight_exchange.bot.run import Run
+else:
+    # For `get_type_hints`: a run makes contexts, and is above this module.
+    Run = Any
 
 _logger = logging.getLogger("freight_exchange.bot")
 

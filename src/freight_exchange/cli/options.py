@@ -122,12 +122,12 @@ def name_of(name: str) -> str:
 
 
 def _flat(kind: Any) -> list[Any]:
-    # The members of a union, with those of its tuples behind `tuple`.
+    # The members of a union, with those of its sequences behind `tuple`.
     origin = get_origin(kind)
     if origin in (None, Literal):
         return [kind]
     members = [one for part in get_args(kind) for one in _flat(part)]
-    return [tuple, *members] if origin is tuple else members
+    return [tuple, *members] if origin in (tuple, Sequence) else members
 
 
 def _derived(kinds: Sequence[Any]) -> dict[str, Any]:
