@@ -78,7 +78,7 @@ class Network:
             raise ConfigurationError(f"base_url is not a URL: {error}") from None
         self._server = _address(self._base)
         # The library accepts only subclasses of its own.
-        self._content = type("Content", (_Content, self._library.ByteStream), {})
+        self._content: Any = type("Content", (_Content, self._library.ByteStream), {})
         # Parsing a URL takes long, and few paths are used.
         self._url = lru_cache(256)(lambda path: self._library.URL(f"{base_url}/{path}"))
 
