@@ -152,8 +152,9 @@ class _Replica:
         seconds = self._random.uniform(*_DELAY)
 
         def caught() -> None:
+            # If it woke earlier, its settle time, of one second, would be shorter than its offer is on the way.
+            self._wakes_at = self.critical_until = time.monotonic() + seconds + 1
             self.send(self._random.choice((signal.SIGKILL, signal.SIGSTOP)))
-            self.critical_until = time.monotonic() + seconds
             on_caught()
 
         self.service.delay(_SUBMIT.encode(), seconds, caught)
