@@ -484,6 +484,8 @@ class Play:
         self.heal()
         for machine in self.machines:
             machine.disk.recover()
+        # A program that has met a full disk may still drain.
+        await self.wait(30.0)
         for machine in self.machines:
             if not machine.lives or machine.life.ended.is_set():
                 machine.start(self.last)
