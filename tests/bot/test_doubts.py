@@ -105,6 +105,19 @@ class TestOutcome:
                 await run.until_known(event)
             assert sent(sandbox) <= most
 
+    async def test_offer_listed_between_its_proof_and_a_late_resend_is_taken_over(self) -> None:
+        sandbox = Sandbox()
+        index = sandbox.publish()
+        sandbox.exchange.profile = attrs.evolve(sandbox.exchange.profile, late_visibility=120.0)
+        strike(sandbox, "server_error_after_commit")
+        async with process(sandbox, MemoryStore()) as run:
+            event = await run.event(index)
+            with pytest.raises(OfferInDoubtError):
+                await run.offer(event)
+            await anyio.sleep(300)
+            await run.until_known(event)
+        assert (amounts_on(sandbox, index), sent(sandbox)) == ([AMOUNT], 1)
+
     @pytest.mark.parametrize(
         ("size", "stands"), [(1_000, "rejected"), (9_000, "rejected"), (300_000, "in doubt")], ids=str
     )

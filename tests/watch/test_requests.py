@@ -449,6 +449,16 @@ async def test_sentence_behind_the_last_row_is_the_end(end: str) -> None:
     assert len(market.told) == 70
 
 
+async def test_large_page_that_the_service_does_not_serve_hides_no_request() -> None:
+    market = Market()
+    async with market.watched():
+        await anyio.sleep(MINUTE)
+        market.publish_many(70)
+        market.answer = lambda page, size: b'{"raterequests": {}}' if size > 20 else None
+        await anyio.sleep(2 * MINUTE)
+        assert len(market.told) == 70
+
+
 @pytest.mark.parametrize("end", NO_RECORDS)
 async def test_sentence_in_place_of_the_first_page_is_an_error(end: str) -> None:
     market = Market()

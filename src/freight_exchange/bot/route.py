@@ -113,9 +113,9 @@ class Routing:
                 hooks = self._run.exchange._options.hooks
                 hooks.found(self._run.options.feed.name, [row.id for row, _ in events])
             reach("before route")
-            made = await self._store.run(work.route, feed, routed, kept=kept)
+            has_moved = await self._store.run(work.route, feed, routed, kept=kept)
             reach("after route")
-            if made is not None:
+            if has_moved:
                 self._log(event for row, event in events if row.id > max(cursor.position for cursor in cursors))
         return found_any
 

@@ -145,8 +145,10 @@ class Snapshot:
             self.ended = self.is_cut = self.size == self._largest
             self.size, self.is_long = self._largest, True
         elif self.number == 0:
+            # A large page that lacks rows of the small one was not served.
+            self.is_cut = len(keys) < len(self._rows)
             self.is_long = len(keys) >= self._safe
-            self.ended = not keys
+            self.ended = self.is_cut or not keys
             self._count = len(keys)
             self.number, self.size = max(1, len(keys) // self._safe), self._safe
         else:

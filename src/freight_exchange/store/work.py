@@ -172,8 +172,8 @@ def events_after(db: Database, feed: int, position: int) -> list[EventRow]:
     return feeds.select_events(db, "feed = :feed AND event.id > :position", feed=feed, position=position)
 
 
-def route(db: Database, feed: int, routed: Sequence[NewDelivery], *, kept: Sequence[int]) -> int:
-    """Make deliveries and move the cursors, those alone that no other replica has moved. Return how many were made.
+def route(db: Database, feed: int, routed: Sequence[NewDelivery], *, kept: Sequence[int]) -> bool:
+    """Make deliveries and move the cursors, those alone that no other replica has moved. Return whether one was moved.
 
     `kept` are gaps that no handler gets: they wait for a person.
     """
@@ -186,7 +186,7 @@ def route(db: Database, feed: int, routed: Sequence[NewDelivery], *, kept: Seque
         db.among(sql, "kept", kept, feed=feed, first=first, last=last)
     if made:
         db.wake("work")
-    return made
+    return bool(moved)
 
 
 def _deliver(db: Database, handler: int, events: Sequence[tuple[int, int | None]]) -> int:
