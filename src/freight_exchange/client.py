@@ -39,9 +39,9 @@ from freight_exchange.options import (
 )
 from freight_exchange.platform.clock import Clock
 from freight_exchange.transport.call import Middleware, RequestKind
+from freight_exchange.transport.layers import Transport
 from freight_exchange.transport.network import HttpClient
 from freight_exchange.transport.redact import Secret
-from freight_exchange.transport.send import Transport
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.reconcile import SharedReadings

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from freight_exchange.errors import Reconciler
     from freight_exchange.models import Write
     from freight_exchange.transport.call import Describe, Response
-    from freight_exchange.transport.send import Transport
+    from freight_exchange.transport.layers import Transport
 
 T = TypeVar("T")
 R = TypeVar("R")

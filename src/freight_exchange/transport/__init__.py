@@ -1,1 +1,1 @@
-"""Send path of a call: `send` composes its layers, and `network` sends it."""
+"""Send path of a call: `layers` composes it, and `network` sends the bytes."""

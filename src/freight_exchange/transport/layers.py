@@ -1,4 +1,4 @@
-"""Send path: the layers of a call, and the transport that composes and owns them."""
+"""Layers of a call, and the transport that composes and owns them."""
 
 from __future__ import annotations
 
