@@ -129,6 +129,8 @@ class ConciseRepr:
 
     def __repr__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in self.__attrs_attrs__ if field.repr}
+        # A set is printed in another order by each process.
+        values = {name: sorted(one, key=str) if isinstance(one, frozenset) else one for name, one in values.items()}
         text = ", ".join(f"{name}={value!r}" for name, value in values.items() if value not in (None, NOTHING))
         return f"{type(self).__name__}({text})"
 

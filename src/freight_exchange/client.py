@@ -7,7 +7,7 @@ import ssl
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import attrs
@@ -121,19 +121,6 @@ class FreightExchange:
     # Needed by `repr`: a traceback with locals may show a client whose construction failed.
     _base_url = "without base_url"
 
-    requests: Requests
-    """Rate requests."""
-    offers: Offers
-    """Offers on the shipper's own requests."""
-    bids: Bids
-    """The forwarder's own offers."""
-    routes: Routes
-    """Routes."""
-    carriers: Carriers
-    """Carriers."""
-    currencies: Currencies
-    """Currencies."""
-
     def __init__(
         self,
         base_url: str | None = None,
@@ -184,16 +171,6 @@ class FreightExchange:
             warnings.warn(f"base_url usually ends in /api, and {self._base_url} does not", UserWarning, stacklevel=2)
         self._shared = _Shared(self._options)
         self._is_view = False
-        self._make_resources()
-
-    def _make_resources(self) -> None:
-        self._service = Service(self._shared.connection, self._options, self)
-        self.requests = Requests(self._service)
-        self.offers = Offers(self._service)
-        self.currencies = Currencies(self._service, self._shared.codes)
-        self.bids = Bids(self._service, self.currencies)
-        self.routes = Routes(self._service)
-        self.carriers = Carriers(self._service)
 
     def __repr__(self) -> str:
         return f"<FreightExchange {self._base_url}>"
@@ -239,7 +216,6 @@ class FreightExchange:
         view = object.__new__(type(self))
         view._options = attrs.evolve(self._options, **options)
         view._shared, view._base_url, view._is_view = self._shared, self._base_url, True
-        view._make_resources()
         return view
 
     def _instrumented(self, part: Instrumentation) -> FreightExchange:
@@ -267,6 +243,40 @@ class FreightExchange:
     def reset_login(self) -> None:
         """Allow a login with credentials that the service rejected before."""
         self._shared.connection.reset_login()
+
+    @cached_property
+    def requests(self) -> Requests:
+        """Rate requests."""
+        return Requests(self._service)
+
+    @cached_property
+    def offers(self) -> Offers:
+        """Offers on the shipper's own requests."""
+        return Offers(self._service)
+
+    @cached_property
+    def bids(self) -> Bids:
+        """The forwarder's own offers."""
+        return Bids(self._service, self.currencies)
+
+    @cached_property
+    def routes(self) -> Routes:
+        """Routes."""
+        return Routes(self._service)
+
+    @cached_property
+    def carriers(self) -> Carriers:
+        """Carriers."""
+        return Carriers(self._service)
+
+    @cached_property
+    def currencies(self) -> Currencies:
+        """Currencies."""
+        return Currencies(self._service, self._shared.codes)
+
+    @cached_property
+    def _service(self) -> Service:
+        return Service(self._shared.connection, self._options, self)
 
     def watch(
         self,

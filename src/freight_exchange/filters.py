@@ -127,17 +127,17 @@ class _Filter(ConciseRepr):
     __slots__ = ()
 
     where: Callable[..., bool] | None
+    _wanted: tuple[tuple[str, Any], ...]
 
     def __attrs_post_init__(self) -> None:
-        for name, value in self._given():
-            object.__setattr__(self, name, _RULES[name].check(value, name))
-
-    def _given(self) -> list[tuple[str, Any]]:
-        names = [field.name for field in self.__attrs_attrs__ if field.init]
-        return [(name, value) for name in names if (value := getattr(self, name)) is not None]
+        names = [field.name for field in self.__attrs_attrs__ if field.init and getattr(self, field.name) is not None]
+        for name in names:
+            object.__setattr__(self, name, _RULES[name].check(getattr(self, name), name))
+        wanted = tuple((name, getattr(self, name)) for name in names if name not in ("currency", "where"))
+        object.__setattr__(self, "_wanted", wanted)
 
     def _excluded_by(self, request: Shipment, offer: Offer | None = None) -> str | None:
-        for name, wanted in self._given():
+        for name, wanted in self._wanted:
             _, read, passes = _RULES[name]
             value = read(request, offer)
             if value is not None and not passes(wanted, value):
@@ -184,6 +184,7 @@ class RequestFilter(_Filter):
     max_weight: Number | None = None
     need_by: datetime | date | None = None
     where: Where | None = attrs.field(default=None, hash=False)
+    _wanted: tuple[tuple[str, Any], ...] = attrs.field(init=False, repr=False, eq=False, default=())
 
     def matches(self, request: RateRequest) -> bool:
         """Return whether the request passes."""
@@ -225,6 +226,7 @@ class OfferFilter(_Filter):
     currency: Currencies | None = None
     max_amount: Number | None = None
     where: OfferWhere | None = attrs.field(default=None, hash=False)
+    _wanted: tuple[tuple[str, Any], ...] = attrs.field(init=False, repr=False, eq=False, default=())
     _indexes: dict[object, int] = attrs.field(init=False, repr=False, eq=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:

@@ -338,6 +338,16 @@ async def test_replies_of_a_gateway_hold_logins_back_and_are_never_for_good(answ
             assert await outcome(exchange, Kind.READ) == "ok"
 
 
+async def test_refused_login_ends_a_feed_whatever_the_reply_asks_for() -> None:
+    refusal = httpx.Response(401, text="no", headers={"Retry-After": "1"})
+    with scripted(reply(200, FOUND), login=refusal) as service:
+        async with stranger() as exchange:
+            with pytest.raises(AuthenticationError), anyio.fail_after(HOUR):
+                async with exchange.watch():
+                    pass
+        assert len(service.logins) <= 3
+
+
 async def test_throttled_login_holds_back_the_logins_of_all_later_calls() -> None:
     sandbox = stocked()
     arm(sandbox, "throttled_seconds", Kind.LOGIN, seconds=300.0)

@@ -8,6 +8,7 @@ import logging
 import pickle
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -423,6 +424,17 @@ async def test_secrets_that_the_service_repeats_in_records_are_neither_returned_
         assert secret.encode() not in kept
     assert all("***" in str(to_dict(record)) for record in records[:-1])
     assert {record.index for record in records[:-1]} == {4}
+
+
+async def test_reply_that_repeats_a_token_loses_nothing_else() -> None:
+    fees = {"Freight": 100, "Authorization fee": 50}
+    bid = {"index": 4, "notes": f"Bearer cheques, {TOKEN}", "offer": {**OFFER, "rates": fees}}
+    with scripted(httpx.Response(200, json={"bid": bid}), login=httpx.Response(200, json={"user": USER})):
+        async with FreightExchange("https://exchange.example/api", email=EMAIL, password=PASSWORD) as exchange:
+            found = await exchange.bids.submit(4, amount=7, currency=1)
+    assert found.notes == "Bearer cheques, ***"
+    assert found.offer is not None
+    assert dict(found.offer.rates or {}) == {name: Decimal(fee) for name, fee in fees.items()}
 
 
 @pytest.mark.virtual_time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -209,8 +209,12 @@ class Transport:
 
 def _masked(user: User, mask: Callable[[object], Any]) -> User:
     """Mask what may repeat the token or the password: the avatar's URL and unknown fields."""
-    company = user.company and attrs.evolve(user.company, extra=mask(user.company.extra))
-    return attrs.evolve(user, image_url=mask(user.image_url), extra=mask(user.extra), company=company)
+
+    def masked(extra: Mapping[str, object]) -> dict[str, object]:
+        return {str(mask(key)): mask(value) for key, value in extra.items()}
+
+    company = user.company and attrs.evolve(user.company, extra=masked(user.company.extra))
+    return attrs.evolve(user, image_url=mask(user.image_url), extra=masked(user.extra), company=company)
 
 
 class Report:

@@ -450,7 +450,7 @@ def _explanation(error: Exception, names: set[str], server: str, proxy: str | No
         "ConnectError": f"no connection to {peer}",
     }
     sentence = next((sentences[name] for name in sentences if name in names), f"the connection to {peer} broke")
-    for link in _links(error):
+    for link in () if names & {"ConnectTimeout", "ReadTimeout", "WriteTimeout"} else _links(error):
         if "ConnectError" in names and "CERTIFICATE_VERIFY_FAILED" in str(link):
             flaw = str(link).partition("verify failed")[2].partition(" (")[0]
             return f"{sentence}: its certificate is not accepted{flaw}; for a private authority give verify=", True

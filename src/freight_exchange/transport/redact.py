@@ -6,19 +6,18 @@ masked first and cut afterwards, since half a secret is not recognised.
 
 from __future__ import annotations
 
+import http
 import json
 import logging
-import math
 import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from functools import partial
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from freight_exchange.base import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
 from freight_exchange.errors import DecodeError
-from freight_exchange.wire import SECRETS
+from freight_exchange.wire import SECRETS, names
 from freight_exchange.wire.json import decoded
 
 MASK: Final = "***"
@@ -97,15 +96,15 @@ class Redactor:
     def excerpt(self, content: bytes) -> str:
         return self.text(decoded(content[: 4 * _MAX_READ]), f"{len(content)} bytes")
 
-    def value(self, value: object, room: float = LONGEST, mask: Callable[[str], str] | None = None) -> object:
+    def value(self, value: object) -> object:
         """Copy the beginning of a JSON value, with secrets masked in every string and key."""
-        mask = mask or self.text
+        room = LONGEST
 
         def take(value: object) -> object:
             nonlocal room
             room -= 1
             if isinstance(value, str):
-                masked = mask(value)
+                masked = self.text(value)
                 room -= len(masked)
                 return masked
             if isinstance(value, Mapping):
@@ -115,7 +114,7 @@ class Redactor:
                         return {**taken, _CUT: _CUT}
                     room -= len(key)
                     is_secret = any(word in key.casefold() for word in SECRETS)
-                    taken[mask(key)] = MASK if is_secret else take(item)
+                    taken[key if key in names() else self.text(key)] = MASK if is_secret else take(item)
                 return taken
             if isinstance(value, list | tuple):
                 items: list[object] = []
@@ -130,10 +129,20 @@ class Redactor:
 
     def without_secrets(self, value: object, content: bytes) -> object:
         """Mask the known secrets in a whole JSON value of `content`, but not short ones, which may be words of it."""
-        forms = (form.encode("utf-8", "replace") for form in self._forms() if len(form) >= _MIN_IN_PROSE)
-        if not any(form in content for form in forms):
+        forms = [form for form in self._forms() if len(form) >= _MIN_IN_PROSE]
+        if not any(form.encode("utf-8", "replace") in content for form in forms):
             return value
-        return self.value(value, math.inf, partial(self.masked, shortest=_MIN_IN_PROSE))
+
+        def masked(value: Any) -> Any:
+            if isinstance(value, str):
+                for form in forms:
+                    value = value.replace(form, MASK)
+                return value
+            if isinstance(value, dict):
+                return {key if key in names() else masked(key): masked(item) for key, item in value.items()}
+            return [masked(item) for item in value] if isinstance(value, list) else value
+
+        return masked(value)
 
     def _forms(self) -> tuple[str, ...]:
         """Return all spellings of the known secrets, longest first, so that masking one leaves no part of another."""
@@ -179,7 +188,9 @@ def reply_headers(headers: Sequence[tuple[bytes, bytes]], redactor: Redactor, *,
 def redact_decode_error(error: DecodeError, redactor: Redactor) -> None:
     """Mask secrets in the message of a decoder's error, in its path of keys, and in the record."""
     error.args = (redactor.masked(error.message[:LONGEST], shortest=_MIN_IN_PROSE),)
-    error.path = redactor.masked(error.path[:LONGEST])
+    steps = error.path[:LONGEST].split(".")
+    if not all(step in names() or step in ("$", "") or step.isdecimal() for step in steps):
+        error.path = redactor.masked(error.path[:LONGEST])
     error.raw = redactor.value(error.raw)
 
 
@@ -190,6 +201,7 @@ _LOGGERS: Final = (
     *_LIBRARIES,
     *(f"{core}.{part}" for core in ("httpcore", "httpcore2") for part in ("connection", "http11", "http2", "proxy")),
 )
+_PHRASES: Final = frozenset(status.phrase for status in http.HTTPStatus)
 
 sending: ContextVar[tuple[Redactor, bool] | None] = ContextVar("sending", default=None)
 """Redactor of the request that is being sent, and whether it is a login, for the filter of the libraries' logs."""
@@ -216,7 +228,7 @@ def _mask_record(record: logging.LogRecord) -> bool:
         event, _, facts = record.getMessage().partition(" ")
         if event.startswith("receive_") and facts:
             record.msg, record.args = f"{event} {MASK}", ()
-    elif is_login and isinstance(record.args, tuple) and record.args:
+    elif is_login and isinstance(record.args, tuple) and record.args and record.args[-1] not in _PHRASES:
         # The library's line ends with the reason phrase.
         record.args = (*record.args[:-1], MASK)
     message = record.getMessage()

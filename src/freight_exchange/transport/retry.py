@@ -140,7 +140,9 @@ def login_error(response: Response, redactor: Redactor) -> APIStatusError | None
 
 
 def _status_error(response: Response, redactor: Redactor, sentence: str | None, body: object) -> APIStatusError:
-    status, wait = response.status, retry_after(response)
+    status = response.status
+    # A refused login is not tried again at a time that the service names.
+    wait = None if status == 401 else retry_after(response)
     kind, what = _MEANINGS.get(status, (APIStatusError, "the service refused the call"))
     if status == 429:
         until = "" if wait is None else f", and to wait {format_seconds(wait)}"
@@ -384,7 +386,7 @@ class Retry:
             raise outcome_unknown(call, error.message, error)
         call.reset()
         error.settled = True
-        raise error
+        raise error.with_traceback(None)
 
 
 class Deadline:

@@ -207,8 +207,11 @@ class SharedLogin:
                 await anyio.sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(_MAX_PAUSE, 1.5 * pause)
         if isinstance(found, CachedLogin):
-            left = found.lifetime and max(found.lifetime - found.age(), 0.1)
-            grant = Grant(token=Secret(found.token), lifetime=left, user=found.user, is_adopted=True)
+            # A file without an end of its token may be of any age.
+            now, age = clock.now(), min(found.age(), 1e9)
+            obtained = attrs.evolve(now, loop=now.loop - age, boot=now.boot - age, wall=now.wall - age)
+            token = Secret(found.token)
+            grant = Grant(token=token, lifetime=found.lifetime, user=found.user, obtained=obtained, is_adopted=True)
             self._adopt(grant, password)
             return grant
         if found is None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import attrs
@@ -21,8 +22,11 @@ from freight_exchange.errors import DecodeError, ValidationError
 from freight_exchange.models import (
     Bid,
     Carrier,
+    Company,
+    Contact,
     Currency,
     Listing,
+    Offer,
     RateRequest,
     RateRequestDraft,
     Route,
@@ -36,6 +40,7 @@ from freight_exchange.wire.codec import (
     LIFETIMES,
     RecordError,
     integer,
+    known,
     number,
     position_of,
     structure,
@@ -239,6 +244,14 @@ def find_sentence_in_text(text: str) -> str | None:
     words = " ".join(text.split())
     is_plain = len(words) <= _MAX_SENTENCE and words.isprintable() and not re.search("<[A-Za-z!/?]", words)
     return words if words and is_plain else None
+
+
+@cache
+def names() -> frozenset[str]:
+    """Return the names of the wire. A short secret that is one of them is not masked there."""
+    models = (Bid, Carrier, Company, Contact, Currency, Listing, Offer, RateRequest, Route, User)
+    envelopes = {kind.collection for kind in (REQUESTS, OFFERS, BIDS, ROUTES, CARRIERS, CURRENCIES)}
+    return frozenset({"bid", "user", "access_token", *_SENTENCES, *envelopes}.union(*map(known, models)))
 
 
 # Logins (service document, 4.1)
