@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import types
@@ -177,11 +178,12 @@ def _evaluate(annotation: Any, function: Any) -> Any:
 
 
 def _is_instance(resource: object, kinds: tuple[type, ...]) -> bool:
-    try:
-        return isinstance(resource, kinds)
-    except TypeError:
+    for kind in kinds:
         # Protocols and typed dictionaries do not support `isinstance`.
-        return False
+        with contextlib.suppress(TypeError):
+            if isinstance(resource, kind):
+                return True
+    return False
 
 
 def _identifying_classes(hint: Any) -> tuple[type, ...]:

@@ -160,6 +160,10 @@ def make_collector(bots: Sequence[Bot]) -> Collector:
                     found.setdefault(metric.name, metric).samples += samples
             yield from found.values()
 
+        def describe(self) -> Iterator[Metric]:
+            """Yield the metrics, so that every registry refuses a second collector: a page has each metric once."""
+            return self.collect()
+
     return BotCollector()
 
 

@@ -64,6 +64,8 @@ class OwnBids:
         self._settle = settle
         self._wake = wake
         self._pace = Pace(interval, Random())
+        # A start has read other listings before.
+        self._pace.record_reply(is_deep=False)
         self._next_at = 0.0
         self._wanted = 0.0
         self._changed = anyio.Event()

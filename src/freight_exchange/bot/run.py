@@ -294,7 +294,9 @@ class Run:
                 self._port = OperatorPort(self.options.host, port, self.status, self._expose)
             except ConfigurationError as error:
                 is_taken = getattr(error.__cause__, "errno", None) == errno.EADDRINUSE
-                if not is_taken or (self.session is not None and not self.options.feed.standby):
+                options = self.options.feed
+                may_wait = options.standby or (self.session is None and options.store is not None)
+                if not is_taken or not may_wait:
                     raise
                 if not has_logged:
                     _logger.warning("%s; waiting for the port", error)

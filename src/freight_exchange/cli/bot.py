@@ -89,9 +89,11 @@ def run_bot(
     loaded = _load(target)
     os.environ.update(exported)
     if (client := loaded._exchange) is not None:
-        for name, own in {"url": client._base_url, "email": run(client._account)}.items():
-            if name in given and given[name].strip().rstrip("/") != own:
-                raise click.UsageError(f"the bot's own client is for {own}, and --{name} is {given[name]}")
+        url, account = client._base_url, run(client._account) if options.email else None
+        if options.url and options.url.strip().rstrip("/") != url:
+            raise click.UsageError(f"the bot's own client is for {url}, and --url is {options.url}")
+        if account != options.email:
+            raise click.UsageError(f"the bot's own client is for {account}, and --email is {options.email}")
     loaded.run(backend=backend)
 
 

@@ -404,14 +404,18 @@ class EventStream(Generic[EventT]):
         """Take up to `most` next events that pass the filter, and the others before them."""
         wanted: list[EventT] = []
         taken: list[int] = []
+        filtered: list[int] = []
         for row in self._waiting:
             if len(wanted) == most:
                 break
             event: Any = load_event(row.kind, row.payload)
             # The filter may be the user's own code. If it raises, nothing has been delivered yet.
             if self._is_wanted(event):
-                object.__setattr__(event, "_acknowledge", partial(self._acknowledge, [row.id]))
+                object.__setattr__(event, "_acknowledge", partial(self._acknowledge, [*filtered, row.id]))
                 wanted.append(event)
+                filtered.clear()
+            else:
+                filtered.append(row.id)
             taken.append(row.id)
         for _ in taken:
             self._waiting.popleft()

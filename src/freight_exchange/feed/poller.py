@@ -156,7 +156,7 @@ class Poller:
         self._done: dict[str, float] = {}
         self._missing_since: dict[str, float] = {}
         self._look_up_after: dict[int | None, float] = {}
-        self._logged = -math.inf
+        self._logged = self._prune_at = -math.inf
 
     # Life
 
@@ -267,7 +267,9 @@ class Poller:
     async def _next(self) -> Scan:
         while True:
             now = anyio.current_time()
-            scan, deep = self._running.get(False), self._running.get(True) or self._plan_deep(now)
+            if True not in self._running and (planned := self._plan_deep(now)) is not None:
+                self._running[True] = planned
+            scan, deep = self._running.get(False), self._running.get(True)
             if scan is not None and not scan.pages:
                 scan = None
             # What `start` asks for is read at once after the first scan.
@@ -280,7 +282,6 @@ class Poller:
                     scan = self._running[False] = self._plan(now)
                 return scan
             if deep is not None and deep_due <= now:
-                self._running[True] = deep
                 return deep
             # Some timers fire a little early.
             await anyio.sleep(max(min(narrow_due, deep_due) - now, 0.001))
@@ -497,10 +498,13 @@ class Poller:
         await self._report_end(scan)
         if scan.missing:
             await self._look_up(scan)
-        if scan.tier is not NARROW:
-            # In parts, so that no reader waits long.
-            now, retention = self.state.at(self._clock.read()), self._options.retention.total_seconds()
-            await self.hold(lambda db: feeds.prune(db, self._feed, items_before=now - retention, retention=retention))
+        now, retention = self.state.at(self._clock.read()), self._options.retention.total_seconds()
+        if now >= self._prune_at:
+            # In parts, one after each scan, so that no reader waits long.
+            is_more_due = await self.hold(
+                lambda db: feeds.prune(db, self._feed, items_before=now - retention, retention=retention)
+            )
+            self._prune_at = now if is_more_due else now + _HOUR
 
     async def _fail(self, scan: Scan, error: FreightExchangeError) -> None:
         if isinstance(error, LoginRejectedError) or not (self.state.is_primed or is_transient(error)):

@@ -186,8 +186,8 @@ def acknowledge(db: Database, feed: int, ids: Sequence[int]) -> int:
     return count_open(db, feed)
 
 
-def prune(db: Database, feed: int, *, items_before: float, retention: float) -> None:
-    """Delete a part of the old events and records. The feed is held.
+def prune(db: Database, feed: int, *, items_before: float, retention: float) -> bool:
+    """Delete a part of the old events and records; return whether there may be more. The feed is held.
 
     Args:
         items_before: Items that were last seen before this time lose their record, and keep their digest.
@@ -208,6 +208,7 @@ def prune(db: Database, feed: int, *, items_before: float, retention: float) -> 
         sql = """INSERT INTO meta (key, value) VALUES (:key, :value)
             ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
         db.run(sql, key=f"pruned {feed}", value=json.dumps([*max(events)]))
+    return len(events) == _PRUNED_AT_A_TIME
 
 
 def last_pruned(db: Database, feed: int) -> tuple[int, float]:
