@@ -338,7 +338,7 @@ async def test_replies_of_a_gateway_hold_logins_back_and_are_never_for_good(answ
             assert await outcome(exchange, Kind.READ) == "ok"
 
 
-async def test_refused_login_ends_a_feed_whatever_the_reply_asks_for() -> None:
+async def test_refused_login_ends_a_feed_also_if_the_reply_asks_for_another_try() -> None:
     refusal = httpx.Response(401, text="no", headers={"Retry-After": "1"})
     with scripted(reply(200, FOUND), login=refusal) as service:
         async with stranger() as exchange:
