@@ -32,11 +32,14 @@ OfferWhere: TypeAlias = Callable[[Offer, Listing], bool]
 
 
 class _Rule(NamedTuple):
-    """Check of an argument, reader of a request and its offer, and comparison of the argument with what is read."""
+    """Check of an argument, reader of a request and its offer, and comparison of the argument with what is read.
+
+    A field without a reader is compared by the filter itself.
+    """
 
     check: Callable[[Any, str], Any]
-    read: Callable[[Any, Any], Any]
-    passes: Callable[[Any, Any], bool]
+    read: Callable[[Any, Any], Any] | None = None
+    passes: Callable[[Any, Any], bool] = eq
 
 
 def _any_of(check: Callable[[Any, str], T], value: object, field: str) -> frozenset[T]:
@@ -110,14 +113,13 @@ _RULES: Final = {
     "type": _text(_type_word, lambda request, _: request.type),
     "incoterm": _text(validation.incoterm, lambda request, _: request.incoterm),
     "commodity": _text(validation.text, lambda request, _: request.commodity),
-    "hazardous": _Rule(validation.boolean, lambda request, _: request.hazardous, eq),
+    "hazardous": _Rule(validation.boolean, lambda request, _: request.hazardous),
     "max_volume": _Rule(validation.amount, lambda request, _: request.volume, ge),
     "max_weight": _Rule(validation.amount, _kilograms, ge),
     "need_by": _Rule(_last_moment, lambda request, _: request.need_date, ge),
     "max_amount": _Rule(validation.amount, lambda _, offer: offer.amount, ge),
-    # Compared by the filters themselves
-    "currency": _Rule(partial(_any_of, _currency), lambda *_: None, contains),
-    "where": _Rule(_plain_function, lambda *_: None, eq),
+    "currency": _Rule(partial(_any_of, _currency)),
+    "where": _Rule(_plain_function),
 }
 
 
@@ -133,13 +135,13 @@ class _Filter(ConciseRepr):
         names = [field.name for field in self.__attrs_attrs__ if field.init and getattr(self, field.name) is not None]
         for name in names:
             object.__setattr__(self, name, _RULES[name].check(getattr(self, name), name))
-        wanted = tuple((name, getattr(self, name)) for name in names if name not in ("currency", "where"))
+        wanted = tuple((name, getattr(self, name)) for name in names if _RULES[name].read is not None)
         object.__setattr__(self, "_wanted", wanted)
 
     def _excluded_by(self, request: Shipment, offer: Offer | None = None) -> str | None:
         for name, wanted in self._wanted:
             _, read, passes = _RULES[name]
-            value = read(request, offer)
+            value = None if read is None else read(request, offer)
             if value is not None and not passes(wanted, value):
                 return name
         arguments = (request,) if offer is None else (offer, request)

@@ -292,8 +292,8 @@ class Ledger:
         is_first = not placed and not is_allowed
         # What was proven absent may have been listed since, if the service is slower than `settle`.
         proven = plan.replaces.at if plan.replaces is not None and plan.effect.facts["resends"] else -math.inf
-        first = math.nextafter(proven, math.inf)
-        reading = await self._bids.since(first if is_first else max(at, self._store.now - self._interval))
+        later = math.nextafter(proven, math.inf)
+        reading = await self._bids.since(later if is_first else max(at, self._store.now - self._interval))
         listed = reading.prices.get(write.request, ())
         unknown = Counter[Any]() if is_allowed else unknown_prices(listed, placed)
         if unknown[write.price]:

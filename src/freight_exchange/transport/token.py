@@ -238,10 +238,8 @@ class Token:
     def _held(self) -> FreightExchangeError:
         refusal, seconds = self._refusal, self._held_until - anyio.current_time()
         assert refusal is not None
-        error, advice = (
-            copy.copy(refusal),
-            "no other login is tried until the credentials change, or reset_login() allows it",
-        )
+        error = copy.copy(refusal)
+        advice = "no other login is tried until the credentials change, or reset_login() allows it"
         if seconds != float("inf"):
             kind = RateLimitedError if isinstance(refusal, RateLimitedError) else AuthenticationError
             error = kind(**{**vars(refusal), "path": "login", "retry_after": seconds})
