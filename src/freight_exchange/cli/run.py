@@ -129,11 +129,11 @@ _LOCKED: Final = "Check both: too many wrong passwords may lock the account."
 
 def status_of(error: FreightExchangeError) -> Status | None:
     """Return the exit status of an error, or `None` for a bug."""
-    from freight_exchange.store.errors import ConflictError  # imports sqlite3
-
-    if isinstance(error, ConflictError):
-        return Status.TRY_LATER
     status = next((status for kind, status in _STATUSES if isinstance(error, kind)), None)
+    if status == Status.STORE:
+        from freight_exchange.store.errors import ConflictError  # imports sqlite3
+
+        return Status.TRY_LATER if isinstance(error, ConflictError) else status
     # The login is the first call to meet a wrong URL.
     is_wrong_url = error.path == "login" and status in (Status.NOT_FOUND, Status.REFUSED)
     if is_wrong_url or (isinstance(error, errors.TransportError) and error.permanent):
