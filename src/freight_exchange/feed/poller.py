@@ -267,9 +267,9 @@ class Poller:
     async def _next(self) -> Scan:
         while True:
             now = anyio.current_time()
-            if True not in self._running and (planned := self._plan_deep(now)) is not None:
-                self._running[True] = planned
             scan, deep = self._running.get(False), self._running.get(True)
+            if (deep is None or not deep.pages) and (deep := self._plan_deep(now)) is not None:
+                self._running[True] = deep
             if scan is not None and not scan.pages:
                 scan = None
             # What `start` asks for is read at once after the first scan.
@@ -319,7 +319,10 @@ class Poller:
         if tier is not self._source.ladder[-1]:
             self._largest = LARGEST
         walk = self._passes(tier, is_deep=True)
-        return Scan(tier=tier, window=max(tier.window, 1), walk=walk, is_deep=True, started=now, began=read)
+        # A scan that was held up, by a slow reader or an outage, looks back as much further.
+        overdue = time - self._done.get(tier.name, time) - tier.every
+        window = math.ceil(min(WIDEST, max(1.0, tier.window, tier.window + overdue)))
+        return Scan(tier=tier, window=window, walk=walk, is_deep=True, started=now, began=read)
 
     def _passes(self, tier: Tier, *, is_deep: bool) -> Passes:
         past_end = max(tier.past_end, self._source.safe + 1)
