@@ -486,7 +486,7 @@ def _database(target: object, *, is_beside: bool) -> SQLite | Postgres:
             if error.name != "psycopg":
                 raise
             raise ConfigurationError(
-                "a store in a database needs psycopg: install freight-exchange with its extra postgres"
+                "a store in a database needs psycopg: install freight-exchange[postgres]; or, for a file, ./PATH"
             ) from None
         return Postgres(DatabaseAddress(target), is_beside=is_beside)
     if not isinstance(target, str | os.PathLike):

@@ -282,7 +282,7 @@ def _read_address(address: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         # Any part of the address may be the password, so this shows none, nor the library's message, which has some.
         raise ConfigurationError(
             "the address of the database cannot be read: write postgresql://USER@HOST:PORT/DATABASE, with special"
-            " characters percent-encoded"
+            " characters percent-encoded; or, for a file, ./PATH"
         )
     hosts = str(parts.get("host") or parts.get("hostaddr") or "localhost").split(",")
     ports = str(parts.get("port", "")).split(",")
