@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import attrs
 
 import freight_exchange
-from freight_exchange import feed, validation, wire
 from freight_exchange import store as stores
+from freight_exchange import validation, wire
 from freight_exchange.config import Config, CredentialsProvider, observers
 from freight_exchange.config import credentials as credentials_of
 from freight_exchange.endpoints.resources import Bids, Carriers, Currencies, CurrencyCodes, Offers, Requests, Routes
@@ -288,7 +288,7 @@ class FreightExchange:
         where: RequestFilter | None = None,
         name: str = "requests",
         standby: bool = False,
-    ) -> feed.Feed:
+    ) -> freight_exchange.Feed:
         """Return a feed of requests as they appear, change and are withdrawn (service document, 4.4).
 
             async with exchange.watch(store="bot.db") as feed:
@@ -312,7 +312,7 @@ class FreightExchange:
             ConfigurationError: An argument is invalid.
         """
         from freight_exchange.feed import sources
-        from freight_exchange.feed.feed import WatchOptions
+        from freight_exchange.feed.feed import Feed, WatchOptions
         from freight_exchange.store.database_url import masked
 
         store = masked(store)  # a traceback would show its password
@@ -320,7 +320,7 @@ class FreightExchange:
             store=store, start=start, interval=interval, allowance=allowance, where=where, name=name, standby=standby
         )
         service, client = self._feed_parts()
-        return feed.Feed(sources.Requests(service), client, options)
+        return Feed(sources.Requests(service), client, options)
 
     def watch_offers(
         self,
@@ -331,7 +331,7 @@ class FreightExchange:
         where: OfferFilter | None = None,
         name: str = "offers",
         standby: bool = False,
-    ) -> feed.OfferFeed:
+    ) -> freight_exchange.OfferFeed:
         """Return a feed of offers on your own requests: new, changed, answered and gone (service document, 4.7).
 
             async with exchange.watch_offers(store="tender.db") as feed:
@@ -345,7 +345,7 @@ class FreightExchange:
             ConfigurationError: An argument is invalid.
         """
         from freight_exchange.feed import sources
-        from freight_exchange.feed.feed import WatchOffersOptions
+        from freight_exchange.feed.feed import OfferFeed, WatchOffersOptions
         from freight_exchange.store.database_url import masked
 
         store = masked(store)
@@ -354,7 +354,7 @@ class FreightExchange:
         )
         service, client = self._feed_parts()
         prepare = partial((where or OfferFilter()).load_codes, self.currencies.by_code)
-        return feed.OfferFeed(sources.Offers(service, prepare), client, options)
+        return OfferFeed(sources.Offers(service, prepare), client, options)
 
     def _feed_parts(self) -> tuple[Service, ClientParts]:
         """Return what a feed uses. Its calls are not retried, since the feed repeats pages itself."""

@@ -1,8 +1,10 @@
-"""Tests of a bot's file: read at any time, changed while the bot is stopped."""
+"""Tests of a bot's file, which another process may read and change at any time."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -19,7 +21,7 @@ from freight_exchange import (
 )
 from freight_exchange.bot.admin import BotFile
 from freight_exchange.store import Store
-from freight_exchange.testing import Cargo, Sandbox, virtual_time_options
+from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox, virtual_time_options
 
 
 @pytest.fixture
@@ -165,7 +167,6 @@ def test_path_without_store_raises(path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_letters_are_replayed_and_dropped_beside_a_running_bot(path: Path) -> None:
-    """A running bot has its file locked: it carries out what a person asks for in the file."""
     sandbox, is_broken = Sandbox(), [True]
     bot = Bot(store=path, start="backfill", interval=timedelta(seconds=1))
 
@@ -192,3 +193,41 @@ async def test_letters_are_replayed_and_dropped_beside_a_running_bot(path: Path)
         await trial.idle()
     assert [len(sandbox.audit_log.offers_on(index)) for index in (one, other)] == [1, 0]
     assert await anyio.to_thread.run_sync(file.dead_letters) == []
+
+
+@pytest.mark.anyio
+async def test_doubt_is_resolved_beside_a_running_bot(path: Path) -> None:
+    # It rounds prices: the one that is there may be the bot's, or not.
+    sandbox = Sandbox(Profile(amount_rounding="whole"))
+    sandbox.strike(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
+    bot = Bot(store=path, start="backfill", interval=timedelta(seconds=1))
+    bot.on_new(id="quote")(offer)
+    file = BotFile(path)
+    async with sandbox.running(bot) as trial:
+        index = sandbox.publish()
+        with anyio.fail_after(30):
+            while not trial.status.in_doubt:  # noqa: ASYNC110 - the status has no event
+                await anyio.sleep(0.05)
+            await anyio.to_thread.run_sync(partial(file.resolve, index, taken=True))
+            handling = await anyio.to_thread.run_sync(file.explain, index)
+            while handling.deliveries[0][2] != "done":
+                await anyio.sleep(0.05)
+                handling = await anyio.to_thread.run_sync(file.explain, index)
+        assert await anyio.to_thread.run_sync(file.doubts) == []
+    assert [entry.state for entry in handling.offers] == ["confirmed"]
+    assert len(sandbox.audit_log.offers_on(index)) == 1
+
+
+@pytest.mark.parametrize(("age", "state"), [(10.0, "sending"), (25.0, "confirmed")])
+def test_write_that_may_still_arrive_is_not_decided_from_outside(path: Path, age: float, state: str) -> None:
+    """Only the bot itself knows that it does not send a write any more."""
+    sandbox = Sandbox()
+    index = sandbox.publish()
+    run(sandbox, made(path, offer))
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "UPDATE effect SET state = 'sending', owner = 1, at = (SELECT max(last_seen) FROM item) - ?", (age,)
+        )
+    with pytest.raises(ValidationError, match="may still arrive for") if state == "sending" else nullcontext():
+        BotFile(path).resolve(index, taken=True)
+    assert [entry.state for entry in BotFile(path).explain(index).offers] == [state]

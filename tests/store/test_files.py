@@ -21,7 +21,6 @@ from freight_exchange.errors import HeldError, StoreAwayError, StoreError
 from freight_exchange.store import MemoryStore, Store, fleet
 from freight_exchange.store.copy import backup, move
 from freight_exchange.store.database import Database
-from freight_exchange.store.errors import HeldHereError
 
 _HOLDER: Final = """
 import anyio, sys
@@ -82,7 +81,7 @@ class TestLock:
 
     async def test_a_second_object_in_this_process_is_refused(self, path: Path) -> None:
         async with Store(path):
-            with pytest.raises(HeldHereError, match="open already in this process"):
+            with pytest.raises(HeldError, match="open already in this process"):
                 async with Store(path.parent / "." / "bot.db"):
                     pass
         async with Store(path):

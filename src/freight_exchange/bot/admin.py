@@ -1,7 +1,6 @@
 """Administration of a bot: replay, drop, resolve, acknowledge; in its program, and beside a running bot.
 
-A store that no bot holds is changed directly, and a database at any time. A bot that holds its file is asked by a row
-of the table `command`, and carries the change out within seconds.
+A change is one transaction of the process that makes it. A running bot notices it within a second.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ import anyio
 from freight_exchange.bot.ledger import Ledger
 from freight_exchange.bot.status import DeadLetter, Doubt, Handling, LedgerEntry, StoreStatus
 from freight_exchange.client import FreightExchange
-from freight_exchange.errors import ConfigurationError, HeldError, ValidationError
+from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.events import Gap, load_event
 from freight_exchange.feed.feed import Explanation, explain
-from freight_exchange.store import effects, feeds, fleet, work
+from freight_exchange.store import effects, feeds, work
 from freight_exchange.store.database import SQLite, Store
 from freight_exchange.store.database_url import masked
 
@@ -35,8 +34,6 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 DEFAULT_NAME: Final = "bot"
 """Default name of a bot in its store. `exchange.watch` has another one, so it shares nothing with the bot."""
-_ANSWER_TIMEOUT: Final = 20.0
-_POLL_INTERVAL: Final = 0.2
 _EFFECT_STATES: Final = ("sending", "unknown", "parked", "confirmed", "refused", "absent")
 
 
@@ -60,11 +57,7 @@ def gaps(db: Database, binding: int) -> Sequence[Gap]:
 async def change(
     name: str, arguments: Mapping[str, Any], store: Store, ledger: Ledger, handlers: Collection[str] | None
 ) -> Any:
-    """Make a change, and return its result. `handlers` are the bot's, if they are known here.
-
-    `ConfigurationError` if the bot does not have the handler of a letter, `ValidationError` if an effect cannot be
-    resolved so.
-    """
+    """Make a change, and return its result. `handlers` are the bot's, if they are known here."""
     _logger.info("an operator asks for %s: %s", name, ", ".join(f"{key} {one}" for key, one in arguments.items()))
     match name:
         case "replay":
@@ -82,18 +75,6 @@ async def change(
         case "acknowledge_gaps":
             found = await store.run(work.pending_gaps, store.binding)
             return await store.run(work.acknowledge, [gap.id for gap in found])
-        case _:
-            raise ConfigurationError(f"there is no change {name!r}: the bot may have an older version of this package")
-
-
-async def carry_out(
-    command: work.Command, store: Store, ledger: Ledger, handlers: Collection[str]
-) -> Mapping[str, Any]:
-    """Carry out a command of a person, and return what to answer."""
-    try:
-        return {"result": await change(command.name, command.arguments, store, ledger, handlers)}
-    except (ConfigurationError, ValidationError) as error:
-        return {"error": str(error), "field": getattr(error, "field", None)}
 
 
 # From outside
@@ -139,7 +120,7 @@ class BotFile:
         return self._read(read)
 
     def replay(self, event: int, handler: str) -> bool:
-        """Deliver a dead letter again. While no bot runs, that of a removed handler waits for a handler of that id."""
+        """Deliver a dead letter again. That of a removed handler waits for a handler of that id."""
         return bool(self._change("replay", event=event, handler=handler))
 
     def drop(self, event: int, handler: str) -> bool:
@@ -161,32 +142,13 @@ class BotFile:
     def _change(self, name: str, **arguments: Any) -> Any:
         async def run() -> Any:
             async with Store(self._path, beside=True) as store:
-                binding = await store.run(self._choose)
-                if await store.run(_replicas, binding):
-                    return await self._ask(store, binding, name, arguments)
-                url, account, owner = await store.run(_binding_of, binding)
-            async with Store(self._path) as store:
-                await store.join(fleet.Binding(url, account, owner))
+                store.binding = await store.run(self._choose)
+                url, *_ = await store.run(_binding_of, store.binding)
                 # A client that is never entered: a decision sends nothing.
                 client = FreightExchange(url, email="unused", password="none")
                 return await change(name, arguments, store, Ledger(store, client, settle=0.0, interval=1.0), None)
 
         return anyio.run(run)
-
-    async def _ask(self, store: Store, binding: int, name: str, arguments: Mapping[str, Any]) -> Any:
-        number = await store.run(work.ask_command, binding, name, arguments)
-        with anyio.move_on_after(_ANSWER_TIMEOUT):
-            while (answer := await store.run(work.result_of, number)) is None:  # noqa: ASYNC110 - another process answers
-                await anyio.sleep(_POLL_INTERVAL)
-            if (message := answer.get("error")) is None:
-                return answer["result"]
-            field = answer["field"]
-            raise ConfigurationError(message) if field is None else ValidationError(message, field=field)
-        raise HeldError(
-            f"{store.place} is in use, but the process that has it did not answer within {_ANSWER_TIMEOUT:.0f} s: is it"
-            " a bot, and does it still run?",
-            holder="another process",
-        )
 
     def _choose(self, db: Database) -> int:
         rows = db.run("SELECT id, name FROM binding ORDER BY id").fetchall()

@@ -599,7 +599,8 @@ class Ledger:
         effect = min(found, key=lambda one: one.state == "refused")
         changed, write = decided_by_person(effect, taken=taken), load_write(effect)
         remaining = effect.at + ORPHAN_AGE - self._store.now if effect.state == "sending" else 0.0
-        if remaining > 0 and not (taken and effect.id not in self._sending):
+        has_ended = effect.owner == self._store.me and effect.id not in self._sending
+        if remaining > 0 and not (taken and has_ended):
             raise ValidationError(
                 f"{write} is being sent, or may still arrive for {remaining:.0f} s: look at the service's own pages"
                 " after that, and resolve it then",

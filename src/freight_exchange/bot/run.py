@@ -47,7 +47,7 @@ from freight_exchange.feed.sources import Offers, Requests, SelectedBids, Source
 from freight_exchange.feed.state import State
 from freight_exchange.store import feeds, fleet, work
 from freight_exchange.store.database import Store, as_store
-from freight_exchange.store.errors import HeldHereError, StoreRefusedError
+from freight_exchange.store.errors import StoreRefusedError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -71,7 +71,7 @@ _LOG_INTERVAL: Final = 60.0
 _SHORT_PAUSE: Final = 0.5
 _SNAPSHOT_PERIOD: Final = 1.0
 _ALONE_PERIOD, _INLINE_PERIOD = 2.0, 30.0
-"""Seconds between two looks for commands and orphans, in a file, and in memory, where no other process has any."""
+"""Seconds between two looks for orphans, in a file, and in memory."""
 _COUNT_PERIOD: Final = 1.0
 _CANCELLATION_GRACE: Final = 0.5
 _in_use: Final[WeakSet[Store]] = WeakSet()
@@ -214,9 +214,7 @@ class Run:
             try:
                 store = await stack.enter_async_context(as_store(self.options.feed.store))
                 if store in _in_use:
-                    raise HeldHereError(
-                        f"{store.place} is in use by another bot of this process", holder="this process"
-                    )
+                    raise HeldError(f"{store.place} is in use by another bot of this process", holder="this process")
             except HeldError as error:
                 if not self.options.feed.standby:
                     raise
@@ -486,21 +484,15 @@ class Session:
     # Tasks
 
     async def _beat(self) -> None:
-        """Renew the lease, adopt what other replicas have left, and obey a person, until cancelled."""
-        store, ledger = self._store, self._run.ledger
+        """Renew the lease, and adopt what other replicas have left, until cancelled."""
+        store = self._store
         shared_period = self._run.options.lease.total_seconds() / 3
         period = _INLINE_PERIOD if store.is_inline else shared_period if store.is_shared else _ALONE_PERIOD
         while True:
             await anyio.sleep(period)
             if store.is_shared:
                 await store.run(fleet.beat, store.me, store.stamp[0])
-            adopted, commands = await store.run(
-                lambda db: (fleet.adopt(db, store.me, store.writes), work.commands(db, store.binding))
-            )
-            ledger.adopt(adopted)
-            for command in commands:
-                result = await admin.carry_out(command, store, ledger, self._run.handlers)
-                await store.run(work.answer_command, command.id, result)
+            self._run.ledger.adopt(await store.run(fleet.adopt, store.me, store.writes))
 
     async def _keep_counting(self) -> None:
         """Count after each change, at most once a second, until cancelled."""

@@ -31,7 +31,7 @@ _MAX_SLEEP: Final = 60.0
 """While the machine is suspended, the loop's clock stands still and the store's does not."""
 _MIN_SLEEP: Final = 0.01
 _SHARED_SLEEP: Final = 1.0
-"""Longest wait for deliveries that another replica has routed or returned."""
+"""Longest wait for deliveries that another process has routed, returned or replayed."""
 _CUT_OFF_SLEEP: Final = 5.0
 """Pause between deliveries while the exchange does not answer this replica: others may reach it."""
 _CANCELLATION_GRACE: Final = 5.0
@@ -77,7 +77,7 @@ class Worker:
         """Claim up to `free` deliveries; return them, and the seconds until another one may be due."""
         reach("before claim")
         store, rows = self._store, [*self._handlers]
-        longest = _SHARED_SLEEP if store.is_shared else _MAX_SLEEP
+        longest = _MAX_SLEEP if store.is_inline else _SHARED_SLEEP
 
         def claim(db: Database) -> tuple[list[work.Claimed], float]:
             claimed = work.claim(db, store.binding, store.me, rows, free, in_doubt=IN_DOUBT)

@@ -44,7 +44,7 @@ from freight_exchange.platform.clock import Reading, max_elapsed
 from freight_exchange.platform.file_lock import FileLock
 from freight_exchange.store import fleet, schema
 from freight_exchange.store.database_url import DatabaseAddress, is_database
-from freight_exchange.store.errors import ConflictError, HeldHereError, LockedError
+from freight_exchange.store.errors import ConflictError, LockedError
 
 if TYPE_CHECKING:
     from freight_exchange.store.postgres import Postgres
@@ -556,7 +556,7 @@ def _take_lock(path: str, place: str) -> FileLock:
         _lock_holders[path] = os.getpid()
         return lock
     if _lock_holders.get(path) == os.getpid():
-        raise HeldHereError(
+        raise HeldError(
             f"{place} is open already in this process: feeds of one program share one Store object",
             holder="this process",
         )

@@ -13,10 +13,6 @@ class StoreRefusedError(StoreError):
     """The database refuses the login, or this user lacks a right. This may pass. Nothing was written."""
 
 
-class HeldHereError(HeldError):
-    """This process itself holds the store or the feed: waiting for it might never end."""
-
-
 class LockedError(HeldError):
     """Another program keeps the file locked. Nothing was written."""
 

@@ -73,11 +73,6 @@ CREATE INDEX effect_subject ON effect (binding, subject);
 CREATE TABLE reading (
     binding bigint NOT NULL, name text NOT NULL, began {{REAL}} NOT NULL, payload {{BYTES}} NOT NULL,
     PRIMARY KEY (binding, name));
-
-CREATE TABLE command (
-    id {{ID}}, binding bigint NOT NULL, name text NOT NULL, arguments text NOT NULL, state text NOT NULL, result text,
-    at {{REAL}} NOT NULL);
-CREATE INDEX command_waiting ON command (binding, id) WHERE state = 'waiting';
 """
 
 _META: Final = "CREATE TABLE meta (key text PRIMARY KEY, value text NOT NULL);"

@@ -1,4 +1,4 @@
-"""Statements of a bot's work: handlers and cursors, claims and results of deliveries, dead letters, commands.
+"""Statements of a bot's work: handlers and cursors, claims and results of deliveries, dead letters.
 
 A delivery is one event for one handler: `ready`, `claimed` by a replica, `done`, or `dead`. Every write names the state
 that it expects. So a replica that was declared dead changes nothing when it wakes.
@@ -6,9 +6,8 @@ that it expects. So a replica that was declared dead changes nothing when it wak
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from freight_exchange.store import feeds
 from freight_exchange.store.feeds import EventRow, NewEvent
@@ -59,12 +58,6 @@ class Claimed(NamedTuple):
     error: str | None
     stored: EventRow
     later: Sequence[EventRow] = ()
-
-
-class Command(NamedTuple):
-    id: int
-    name: str
-    arguments: Mapping[str, Any]
 
 
 # Handlers
@@ -351,30 +344,3 @@ def acknowledge(db: Database, events: Sequence[int]) -> int:
     """Acknowledge events. Return how many were not acknowledged yet."""
     sql = "UPDATE event SET acked = true WHERE id IN ({events}) AND NOT acked RETURNING id"
     return len(db.among(sql, "events", events))
-
-
-# Commands to a bot that runs
-
-
-def ask_command(db: Database, binding: int, name: str, arguments: Mapping[str, Any]) -> int:
-    sql = """INSERT INTO command (binding, name, arguments, state, at)
-        VALUES (:binding, :name, :arguments, 'waiting', :at) RETURNING id"""
-    return int(db.run(sql, binding=binding, name=name, arguments=json.dumps(arguments), at=db.now).fetchone()[0])
-
-
-def commands(db: Database, binding: int) -> list[Command]:
-    """Take the commands that wait, for this replica alone."""
-    sql = """UPDATE command SET state = 'taken' WHERE id IN (SELECT id FROM command
-        WHERE binding = :binding AND state = 'waiting' ORDER BY id {SKIP}) RETURNING id, name, arguments"""
-    found = db.run(sql, binding=binding).fetchall()
-    return [Command(id, name, json.loads(arguments)) for id, name, arguments in sorted(found)]
-
-
-def answer_command(db: Database, id: int, result: Mapping[str, Any]) -> None:
-    db.run("UPDATE command SET state = 'done', result = :result WHERE id = :id", id=id, result=json.dumps(result))
-
-
-def result_of(db: Database, id: int) -> Mapping[str, Any] | None:
-    """Take the result of a command, or return `None` if there is none yet."""
-    row = db.run("DELETE FROM command WHERE id = :id AND state = 'done' RETURNING result", id=id).fetchone()
-    return None if row is None else json.loads(row[0])
