@@ -51,6 +51,8 @@ def fill(served: Served, page: Page) -> None:
     expect(page.locator("#count-duplicates")).to_have_text("1")
     expect(page.get_by_role("article").nth(1)).to_contain_text(MARKUP)
     assert page.locator("main img, main script").count() == 0
+    # The mark of direction in the origin does not turn the destination.
+    expect(page.get_by_role("article").nth(1).locator("h3 bdi").last).to_have_text("Chicago")
     expect(page.locator("#calls")).to_contain_text("calls POST nowhere")
     expect(page.get_by_role("group", name="Switched on").get_by_role("button")).to_have_count(2)
 

@@ -27,7 +27,7 @@ def tab_to(page: Page, words: str, *, key: str = "Tab") -> None:
 def test_shipper_publishes_changes_strikes_and_approves(
     served: Served, open_page: OpenPage, bot: Path, tmp_path: Path
 ) -> None:
-    """`make test-browser PICTURES=docs/img` renews the pictures of the documentation."""
+    """`PICTURES=docs/img make browser` renews the pictures of the documentation."""
     page = open_page(served.board, device_scale_factor=1.5)
     folder = Path(os.environ.get("PICTURES") or tmp_path)
 

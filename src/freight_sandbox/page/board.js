@@ -63,6 +63,9 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+// Text of a publisher, whose marks of direction must not turn what stands beside it.
+const isolated = (text) => element("bdi", {}, text);
+
 // `focus` finds the button again when its surroundings are made anew.
 function button(focus, words, name, onclick, kind = null) {
   return element("button", { type: "button", class: kind, "data-focus": focus, "aria-label": name, onclick: once(onclick) }, words);
@@ -199,8 +202,8 @@ function requestItem(request) {
     button(`change-${index}`, "Change", `Change ${refid}`, async () => openForm(request)),
     button(`withdraw-${index}`, "Withdraw", `Withdraw ${refid}`, () => act("withdraw", { request: index })));
   return element("li", {}, element("article", { class: waiting ? "offered" : request.state, "aria-labelledby": title },
-    element("div", {}, element("h3", { id: title, tabindex: "-1" }, `${cargo.origin} → ${cargo.destination}`), element("small", {}, refid), cargo.hazardous ? chip("bad", "▲", "Dangerous goods") : null, statusChip(request, waiting), moment(request.created)),
-    element("p", {}, element("b", {}, cargo.commodityname), ` · ${facts.join(" · ")}`),
+    element("div", {}, element("h3", { id: title, tabindex: "-1" }, isolated(cargo.origin), " → ", isolated(cargo.destination)), element("small", {}, refid), cargo.hazardous ? chip("bad", "▲", "Dangerous goods") : null, statusChip(request, waiting), moment(request.created)),
+    element("p", {}, element("b", {}, isolated(cargo.commodityname)), ` · ${facts.join(" · ")}`),
     cargo.notes ? element("p", {}, cargo.notes) : null,
     offers.length ? element("table", {},
       element("caption", { class: "hidden" }, `Offers on ${refid}`),
