@@ -191,6 +191,27 @@ class TestOutcome:
         assert amounts_on(sandbox, index) == [other, AMOUNT][: 2 - is_parked]
 
 
+    @pytest.mark.parametrize("status", [403, 404])
+    async def test_doubt_is_parked_if_a_listing_that_its_proof_needs_stays_refused(self, status: int) -> None:
+        sandbox = Sandbox()
+        index = sandbox.publish()
+        refusal = json_reply(status, {"message": "No rights to this listing."})
+        is_view = lambda call: call.path == "quote/bid" and b"type" in (call.body or b"")  # noqa: E731
+        sandbox.strike(Fault(name="refused", when=is_view, times=None, mutate=refusal))
+        strike(sandbox, UNPROCESSED)
+        async with process(sandbox, MemoryStore()) as run:
+            event = await run.event(index)
+            with pytest.raises(OfferInDoubtError):
+                await run.offer(event)
+            with anyio.fail_after(HOUR):
+                while [one.state for one in await run.store.run(run.ledger.doubts)] != ["parked"]:  # noqa: ASYNC110 - no event
+                    await anyio.sleep(1)
+            sandbox.exchange.faults.clear()
+            await anyio.sleep(1.5 * HOUR)
+            assert await run.store.run(run.ledger.doubts) == []
+        assert amounts_on(sandbox, index) == []
+
+
 class TestPerson:
     async def parked(self, run: Process, sandbox: Sandbox, index: int) -> Delivery:
         """Bring an offer into a doubt that no reading resolves."""

@@ -50,6 +50,7 @@ from freight_exchange.errors import (
     StoreAwayError,
     ValidationError,
     is_from_login,
+    is_transient,
     retry_delay,
 )  # fmt: skip
 from freight_exchange.models import Applied, Bid, Conflict, Listing, NotApplied, RequestStatus, StillUnknown
@@ -526,15 +527,17 @@ class Ledger:
         """Conclude from complete readings, which all proofs of a look share."""
         write, baseline = load_write(effect), await self._baseline(effect) if effect.kind == "offer" else None
         try:
-            result = await self._exchange._reconcile(
+            result: Reconciliation = await self._exchange._reconcile(
                 write.on_wire, readings, settle=timedelta(0), baseline=baseline, has_settled=is_due
             )
         except READ_ERRORS as error:
             if isinstance(error, LoginRejectedError):
                 raise
             _logger.warning("%s cannot be checked yet: %s; retrying", write, error, extra=_fields(write))
-        else:
-            await self._conclude(effect, result, is_due=is_due)
+            if is_transient(error):
+                return
+            result = StillUnknown()
+        await self._conclude(effect, result, is_due=is_due)
 
     async def _conclude(self, effect: Effect, result: Reconciliation, *, is_due: bool) -> None:
         resends, checks = effect.facts["resends"], effect.facts.get("checks", 0) + 1
