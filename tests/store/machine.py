@@ -14,7 +14,7 @@ from freight_exchange.store.errors import RestoredError
 
 __all__ = ["Machine"]
 
-OPEN: Final = ("sending", "unknown")
+OPEN: Final = ("sending", "unknown", "parked")
 ORPHAN_AGE: Final = 20.2
 
 

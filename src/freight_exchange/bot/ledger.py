@@ -186,7 +186,7 @@ class Ledger:
         self.outcomes: Counter[tuple[str, str]] = Counter()
 
     async def start(self, joined: Joined) -> None:
-        """Begin after a join: require a reading of the bids if the ledger may lack some; take parked doubts over."""
+        """Begin after a join: require a reading of the bids if the ledger may lack some."""
         wait = 0.0
         if joined.is_restored:
             wait = self._settle + ORPHAN_AGE
@@ -197,7 +197,6 @@ class Ledger:
                 wait,
             )
         await self._bids.start(must_read=joined.must_read, wait=wait)
-        await self._store.run(effects.take_parked, self._store.binding, self._store.me)
         self.wake()
 
     def adopt(self, found: Adopted) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
-from freight_exchange.store.fleet import ABANDONED
 from freight_exchange.store.schema import OPEN
 
 if TYPE_CHECKING:
@@ -119,11 +118,6 @@ def lock_subject(db: Database, binding: int, subject: int) -> None:
     """Lock the effects on a request, so that what follows in this transaction sees all that were begun."""
     sql = "SELECT id FROM effect WHERE binding = :binding AND subject = :subject {LOCK}"
     db.run(sql, binding=binding, subject=subject).fetchall()
-
-
-def take_parked(db: Database, binding: int, me: int) -> None:
-    """Take over the parked effects of ended replicas."""
-    db.run(f"UPDATE effect SET owner = :me WHERE {ABANDONED} AND state = 'parked'", binding=binding, me=me)
 
 
 def _values(effect: Effect) -> dict[str, Any]:

@@ -29,7 +29,7 @@ import attrs
 
 from freight_exchange.errors import FencedError, StoreError
 from freight_exchange.store.errors import RestoredError
-from freight_exchange.store.schema import FEEDS
+from freight_exchange.store.schema import FEEDS, OPEN
 
 if TYPE_CHECKING:
     from freight_exchange.store.database import Database
@@ -43,10 +43,6 @@ time-out of 10 s) x 1.01."""
 
 LIVING: Final = "EXISTS (SELECT 1 FROM replica WHERE id = :me AND lease_until > {NOW})"
 """Condition that replica `:me` lives."""
-
-ABANDONED: Final = """binding = :binding AND NOT EXISTS
-    (SELECT 1 FROM replica WHERE replica.id = effect.owner AND lease_until > 0)"""
-"""Condition that the owner of an effect has ended."""
 
 _DELAY: Final = (
     "(CASE WHEN attempts > 9 THEN 300 ELSE 1 << (attempts - 1) END) * (0.5 + (event * 7 + handler * 3) % 16 / 32.0)"
@@ -152,8 +148,8 @@ def join(
     me = before if is_mine else 1 + secrets.randbelow(2**63 - 1)
     others = "SELECT count(*) FROM replica WHERE binding = :binding AND id <> :me AND lease_until > {NOW}"
     is_alone = not is_mine and not db.run(others, binding=row, me=me).fetchone()[0]
-    sql = """DELETE FROM replica WHERE lease_until = 0 AND joined < :joined AND NOT EXISTS
-        (SELECT 1 FROM effect WHERE owner = replica.id AND state IN ('sending', 'unknown'))"""
+    sql = f"""DELETE FROM replica WHERE lease_until = 0 AND joined < :joined AND NOT EXISTS
+        (SELECT 1 FROM effect WHERE owner = replica.id AND state IN {OPEN})"""
     db.run(sql, joined=db.now - _KEPT)
     if is_mine:
         beat(db, me)
@@ -211,7 +207,8 @@ def adopt(db: Database, me: int, writes: int = 0) -> Adopted:
         AND NOT EXISTS (SELECT 1 FROM replica WHERE replica.id = delivery.owner AND lease_until > 0)
         AND handler IN (SELECT id FROM handler WHERE binding = :binding)"""
     freed = db.run(sql, binding=binding, now=db.now).rowcount
-    sql = f"UPDATE effect SET owner = :me WHERE {ABANDONED} AND state IN ('sending', 'unknown') RETURNING id"
+    sql = f"""UPDATE effect SET owner = :me WHERE binding = :binding AND state IN {OPEN} AND NOT EXISTS
+        (SELECT 1 FROM replica WHERE replica.id = effect.owner AND lease_until > 0) RETURNING id"""
     effects = db.run(sql, binding=binding, me=me).fetchall()
     sql = "SELECT id FROM effect WHERE binding = :binding AND state = 'sending' AND owner = :me AND at < :at"
     orphans = db.run(sql, binding=binding, me=me, at=db.now - ORPHAN_AGE).fetchall()
