@@ -92,6 +92,18 @@ class TestOutcome:
             await run.until_known(await run.event(index))
         assert (amounts_on(sandbox, index), sent(sandbox)) == ([AMOUNT], 1)
 
+    async def test_settle_time_of_hours_is_kept(self) -> None:
+        sandbox = Sandbox()
+        index = sandbox.publish()
+        strike(sandbox, UNPROCESSED)
+        async with process(sandbox, MemoryStore(), settle=3 * HOUR) as run:
+            with pytest.raises(OfferInDoubtError):
+                await run.offer(await run.event(index))
+            await anyio.sleep(2.9 * HOUR)
+            assert await run.held(index)
+            await anyio.sleep(0.2 * HOUR)
+            assert not await run.held(index)
+
     @pytest.mark.parametrize(("late", "most"), [(90.0, 3), (HOUR, 4)])
     async def test_offer_listed_late_is_sent_four_times_at_most(self, late: float, most: int) -> None:
         """Each proof of absence takes four times as long as the one before."""
@@ -189,7 +201,6 @@ class TestOutcome:
                 await run.until_known(event, allow_existing=True)
             assert [one.state for one in await run.store.run(run.ledger.doubts)] == ["parked"] * is_parked
         assert amounts_on(sandbox, index) == [other, AMOUNT][: 2 - is_parked]
-
 
     @pytest.mark.parametrize("status", [403, 404])
     async def test_doubt_is_parked_if_a_listing_that_its_proof_needs_stays_refused(self, status: int) -> None:

@@ -491,7 +491,7 @@ class Ledger:
             if effect.kind == "offer" and (bid := await self._found(effect, reading)) is not None:
                 await self._resolve(effect, "confirmed", "it was found among your bids", result=to_dict(bid))
                 continue
-            settle = min(self._settle * _CHECK_FACTOR ** effect.facts["resends"], _MAX_SETTLE)
+            settle = min(self._settle * _CHECK_FACTOR ** effect.facts["resends"], max(self._settle, _MAX_SETTLE))
             certain = self._certain_from.get((effect.id, effect.version), math.inf)
             is_parked = effect.state == "parked"
             is_due = now >= max(certain + settle, self._prove_parked_from if is_parked else self._prove_from)
