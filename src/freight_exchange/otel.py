@@ -24,7 +24,7 @@ except ModuleNotFoundError as error:
     if error.name != "opentelemetry":
         raise
     raise ModuleNotFoundError(
-        'freight_exchange.otel needs the extra "otel": pip install "freight-exchange[otel]"', name=error.name
+        'freight_exchange.otel needs the extra "otel": pip install "./freight-exchange[otel]"', name=error.name
     ) from None
 
 __all__ = ["OpenTelemetry"]

@@ -68,8 +68,10 @@ except ModuleNotFoundError as error:
 """
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src")
     assert done.stdout.splitlines() == [
-        'freight_exchange.otel needs the extra "otel": pip install "freight-exchange[otel]"',
+        'freight_exchange.otel needs the extra "otel": pip install "./freight-exchange[otel]"',
     ]
+    hints = [line for path in (ROOT / "src").rglob("*.py") for line in re.findall("pip install .*", path.read_text())]
+    assert [one for one in hints if "freight" in one and "./freight-exchange" not in one] == [], "it is on no index"
 
 
 class TestTheLock:
