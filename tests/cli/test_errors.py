@@ -118,6 +118,7 @@ CASES: list[tuple[str, Callable[[Shell], None], tuple[str, ...], int, list[str]]
     ("flag", draft(hazardous=""), DRAFTED, 2, ["--hazardous must be True or False"]),
     ("null", draft(quantity=None), DRAFTED, 2, ["--quantity must be a positive integer, not None"]),
     ("syntax", write("d.json", "{"), (*PUBLISH, "d.json"), 2, ["d.json cannot be read: Expecting property name"]),
+    ("noise", draft(weight=0.1 + 0.2), DRAFTED, 2, ["a number is the float 0.30000000000000004, which has a rounding"]),
     ("list", write("d.json", "[1]"), (*PUBLISH, "d.json"), 2, ["d.json must hold one object with the fields"]),
     ("empty", write("d.json", ""), (*PUBLISH, "d.json"), 2, ["d.json cannot be read: Expecting value"]),
     ("bytes", write("d.json", b'{"notes": "M\xf6bel"}'), (*PUBLISH, "d.json"), 2, ["can't decode byte 0xf6"]),

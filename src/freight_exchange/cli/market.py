@@ -94,14 +94,20 @@ def _read(file: str) -> dict[str, Any]:
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         if file.lower().endswith(".toml"):
-            values: Any = tomllib.loads(content.decode("utf-8-sig"), parse_float=Decimal)
+            values: Any = tomllib.loads(content.decode("utf-8-sig"), parse_float=_decimal)
         else:
-            values = json.loads(content, parse_float=Decimal)
+            values = json.loads(content, parse_float=_decimal)
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{source} cannot be read: {error}; nothing was sent") from None
     if not isinstance(values, dict):
         raise click.UsageError(f"{source} must hold one object with the fields; nothing was sent")
     return values
+
+
+def _decimal(text: str) -> Decimal:
+    # A file that a program wrote has the rounding errors of its floats.
+    validation.number(float(text), "a number")
+    return Decimal(text)
 
 
 def check_arrival(arrival: object, *, past: bool, place: str = "") -> None:
