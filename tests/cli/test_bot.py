@@ -221,6 +221,7 @@ def test_fleet_is_moved_to_a_database_and_managed_there(shell: Shell, address: s
     assert (nothing.status, "has no store yet" in nothing.err) == (Status.STORE, True)
     assert shell("store", "copy", "bot.db", address, "--yes").out.startswith("Copied and verified: 1 binding")
     shell.set("FREIGHT_EXCHANGE_STORE", address)
+    assert shell("bot", "status", "--check").err.endswith("; 1 parked; 1 dead; 1 gap\n")
     assert shell("bot", "gaps", "ack", "--yes").out == "1 gap acknowledged.\n"
     assert shell("bot", "gaps", "ack", "--yes", "--json").objects == [{"acknowledged": 0}]
     assert shell("bot", "gaps", "list").err == "There are no gaps.\n"
@@ -230,6 +231,22 @@ def test_fleet_is_moved_to_a_database_and_managed_there(shell: Shell, address: s
     assert [offer["state"] for offer in report["offers"]] == ["confirmed"]
     again = shell("store", "copy", "bot.db", address, "--yes")
     assert (again.status, "has another bot" in again.err) == (Status.STORE, True)
+
+
+@pytest.mark.parametrize("kind", ["store", "database"])
+def test_store_without_a_bot_is_called_what_it_is(shell: Shell, kind: str, request: pytest.FixtureRequest) -> None:
+    """Fault 48: a bot whose login was refused leaves a store without itself."""
+    place = str(Path("bot.db").resolve()) if kind == "store" else request.getfixturevalue("address")
+
+    async def make() -> None:
+        async with Store(place):
+            pass
+
+    anyio.run(make)
+    for command in (("bot", "status"), ("bot", "status", "--check"), ("explain", "1")):
+        result = shell(*command, "--store", place)
+        assert result.status == Status.CONFIGURATION
+        assert result.err == f"Error: the {kind} {place} has no bot: none has run with it yet\n"
 
 
 def test_live_replica_is_shown_and_changed_beside_it(shell: Shell, address: str) -> None:

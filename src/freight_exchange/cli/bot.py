@@ -43,8 +43,8 @@ _STATES: Final = {
 def bot() -> None:
     """Run a bot, and manage its store.
 
-    The store is a file, or the database of a fleet. All commands work beside a running bot, which carries out the
-    changes of its file within seconds.
+    The store is a file, or the database of a fleet. All commands work beside a running bot, which notices a change
+    within a second.
     """
 
 
@@ -173,9 +173,11 @@ def _problems(report: StoreStatus, age: timedelta) -> Iterator[str]:
         yield "it is not running"
     if report.covered_until is None or report.covered_until < datetime.now(UTC) - age:
         yield f"covered until {text_of(report.covered_until) or 'nothing yet'}"
-    for count, noun in ((report.parked, "parked"), (report.deliveries["dead"], "dead"), (len(report.gaps), "gaps")):
+    for count, state in ((report.parked, "parked"), (report.deliveries["dead"], "dead")):
         if count:
-            yield f"{count} {noun}"
+            yield f"{count} {state}"
+    if report.gaps:
+        yield counted(len(report.gaps), "gap")
 
 
 def _status_lines(report: StoreStatus) -> Iterator[tuple[str, object]]:
