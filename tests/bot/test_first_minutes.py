@@ -8,12 +8,13 @@ from typing import Any
 import anyio
 import pytest
 from tests.bot.rig import BIDS, amounts_on, approve, eventually, new_bot, offers, run_until_idle
+from tools.pages import ROOT, snippets_of
 
 from freight_exchange import Bot, Context, RateRequest
 from freight_exchange.bot import OfferContext, RequestContext, SelectedContext
 from freight_exchange.models import Bid, Offer
 from freight_exchange.store import Store
-from freight_exchange.testing import FAULTS, Sandbox
+from freight_exchange.testing import FAULTS, Cargo, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
@@ -50,6 +51,26 @@ async def test_start_reads_the_bids_once_to_twenty_rows_past_the_end(store: Stor
         # The selected ones: the first scan or the deep one of a restart, and narrow scans.
         assert len(bids_read) <= least + 5
         assert len(calls) <= 20
+
+
+def bot_of_the_readme() -> Bot:
+    (code,) = [one.code for one in snippets_of(ROOT / "README.md") if one.name == "my_bot.py"]
+    names: dict[str, Any] = {"__name__": "my_bot"}
+    exec(code.replace('"bot.db"', "None"), names)
+    bot: Bot = names["bot"]
+    return bot
+
+
+async def test_bot_of_the_readme_offers_and_hears_of_its_selection_within_three_seconds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sandbox = Sandbox()
+    async with sandbox.running(bot_of_the_readme()) as trial:
+        await trial.idle()
+        index = sandbox.publish(Cargo(destination="Long Beach"))
+        await eventually(lambda: amounts_on(sandbox, index), timedelta(seconds=3))
+        approve(sandbox, index)
+        await eventually(lambda: "won" in capsys.readouterr().out, timedelta(seconds=3))
 
 
 async def test_offer_follows_a_publication_within_three_seconds() -> None:
