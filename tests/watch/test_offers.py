@@ -280,7 +280,7 @@ async def test_filter_limits_events_and_not_what_is_tracked() -> None:
     market.publish_many(2)
     market.offer(1, 900)
     market.offer(2, 100)
-    async with market.watched(offers=True, store=store, where=OfferFilter(max_amount=500, currency=840)):
+    async with market.watched(offers=True, store=store, where=OfferFilter(max_amount=500, currency="usd")):
         await anyio.sleep(MINUTE)
         assert market.told == ["new 5002"]
         assert market.feed.status().unacknowledged == 0
