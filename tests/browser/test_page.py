@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -95,6 +96,9 @@ def test_header_has_one_line_and_stays_in_place(served: Served, open_page: OpenP
       return [x, y, width];
     })"""
     before = page.evaluate(places)
+    # A time of day stays as it is. An age would change.
+    for moment in page.locator("article time").all():
+        expect(moment).to_have_text(re.compile(r"\b\d\d:\d\d$"))
     assert page.locator("header").evaluate("it => it.offsetHeight") < 50
     served.process.kill()
     served.process.wait()
