@@ -9,10 +9,13 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from tools.pages import ROOT
+
+from freight_exchange import Bot, Context, RateRequest, Router
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -159,6 +162,32 @@ def test_docstrings_name_existing_parameters_and_attributes() -> None:
         assert named(thing.__doc__) <= known, path
         for name, function in inspect.getmembers(thing, inspect.isfunction):
             assert named(function.__doc__ or "") <= {*inspect.signature(function).parameters}, f"{path}.{name}"
+
+
+def test_page_of_bots_lists_each_option_with_its_default() -> None:
+    """Fault 32: a value, and not the name of a constant."""
+    page = (DOCS / "bot.md").read_text()
+    words = {"required": inspect.Parameter.empty, "none": None, "`interval`": None}
+    units = {"s": 1, "min": 60, "days": 86400}
+
+    def default(cell: str) -> object:
+        if (duration := re.fullmatch(r"(\d+) (s|min|days)", cell)) is not None:
+            return timedelta(seconds=int(duration[1]) * units[duration[2]])
+        return words[cell] if cell in words else ast.literal_eval(cell.strip("`"))
+
+    table = page[page.index("| Option | Default |") :].split("\n\n")[0].splitlines()[2:]
+    rows = [[cell.strip().split(", ") for cell in row.split("|")[1:3]] for row in table]
+    listed = {name.strip("`"): default(cell) for names, cells in rows for name, cell in zip(names, cells, strict=True)}
+    parameters = [*inspect.signature(Bot).parameters.values()]
+    assert listed == {one.name: one.default for one in parameters if one.name != "exchange"}
+    router = Router()
+
+    @router.on_new
+    async def quote(request: RateRequest, ctx: Context) -> None: ...
+
+    (handler,) = router
+    sentence = f"`retries=` (default {handler.retries}), `timeout=` (default {handler.timeout / 60:g} minutes)"
+    assert f"`id=` (default the function's `__qualname__`), {sentence}" in page
 
 
 def test_page_of_errors_lists_each_error_and_exit_status() -> None:
