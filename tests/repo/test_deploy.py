@@ -70,6 +70,16 @@ class TestUnit:
         assert int(service["TimeoutStopSec"]) > DRAIN
         assert f"--stop-timeout {service['TimeoutStopSec']}" in page
         assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}"
+        steps = page[page.index("useradd ") :].partition("```")[0]
+        assert f"--home-dir {service['WorkingDirectory']} {service['User']}\n" in steps
+        python, script, store = service["ExecStart"].split()
+        assert f"python3 -m venv {Path(python).parents[1]}\n" in steps
+        assert re.findall(rf"(?:cp|install -m 600) (.*) ({Path(script).parent}/|/etc/\S*)", steps) == [
+            (f"examples/{Path(script).name} examples/bot_tariff.csv", f"{Path(script).parent}/"),
+            (f"deploy/{Path(service['EnvironmentFile']).name}", service["EnvironmentFile"]),
+            ("deploy/bot.service", "/etc/systemd/system/"),
+        ]
+        assert f"--store {service['WorkingDirectory']}/{store} " in steps
         assert set(map(int, re.findall(r"^\| (\d+) \| [^|]* \| does not help", statuses, re.MULTILINE))) == hopeless
 
     @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
@@ -94,23 +104,28 @@ class TestUnit:
 @pytest.mark.virtual_time
 async def test_alerts_and_dashboard_use_metrics_that_a_bot_has() -> None:
     sandbox = Sandbox()
-    bot = Bot(store=None)
+    bot = Bot(store=None, start="backfill")
 
     @bot.on_new
     async def quote(request: RateRequest, ctx: RequestContext) -> None: ...
 
+    collector = bot.collector()
+    sandbox.publish()
     async with sandbox.running(bot):
         await bot.idle()
-        metrics = [*bot.collector().collect()]
-    names = {sample.name for metric in metrics for sample in metric.samples}
-    names |= {f"{metric.name}_bucket" for metric in metrics if metric.type == "histogram"}
-    names |= {f"{metric.name}_total" for metric in metrics if metric.type == "counter"}
+        samples = [sample for metric in collector.collect() for sample in metric.samples]
+    names = {sample.name for sample in samples}
     rules = [rule for group in loaded(DEPLOY / "alerts.yaml")["groups"] for rule in group["rules"]]
     panels = json.loads((DEPLOY / "dashboard.json").read_text())["panels"]
     expressions = [rule["expr"] for rule in rules]
     expressions += [target["expr"] for panel in panels for target in panel["targets"]]
     used = {name for expression in expressions for name in re.findall(r"freight_exchange_bot_\w+", expression)}
     assert used - names == set()
+    for name, label, value in re.findall(r'(freight_exchange_bot_\w+)\{(\w+)="(\w+)"\}', " ".join(expressions)):
+        assert any(sample.name == name and sample.labels.get(label) == value for sample in samples), (name, value)
+    labels = {"job", *(label for sample in samples for label in sample.labels)}
+    grouped = {label for by in re.findall(r"by \(([^)]*)\)", " ".join(expressions)) for label in by.split(", ")}
+    assert grouped - labels == set()
     # What the page calls a reason for an alert has one.
     page = (ROOT / "docs" / "operate.md").read_text()
     table = page[page.index("| Metric, prefix") :].split("\n\n")[0].splitlines()[2:]
