@@ -104,3 +104,8 @@ def test_header_has_one_line_and_stays_in_place(served: Served, open_page: OpenP
     served.process.wait()
     expect(page.locator("#link-words")).to_have_text("Not connected")
     assert page.evaluate(places) == before
+    # Figures of a long session need more room.
+    page.evaluate("""() => ["40", "120", "15", "300", "0"].forEach((figure, at) => {
+      document.querySelectorAll("#counts dd")[at].textContent = figure;
+    })""")
+    assert page.locator("header").evaluate("it => it.offsetHeight") < 50

@@ -258,6 +258,7 @@ def test_live_replica_is_shown_and_changed_beside_it(shell: Shell, address: str)
         assert report["holder"].startswith("process")
         assert [one.split()[:2] for one in report["replicas"]] == [report["holder"].split()[:2]]
         assert "replicas       process" in shell("bot", "status").out
+        assert "All commands work beside a running bot" in " ".join(shell("bot", "--help").out.split())
         assert shell("bot", "status", "--check").err.endswith("needs attention: 1 dead\n")
         assert shell("bot", "dead", "replay", "--all", "--yes").status == 0
         wait_until(lambda: shell("bot", "dead", "list", "--json").out)
