@@ -178,13 +178,14 @@ class Board:
                 if line["caller"] == strike["caller"] and len(about) < 2 and operation not in then:
                     then += [operation] if len(then) < _MAX_REACTIONS else []
         else:
-            # A fault that strikes every call has one entry for each caller, and does not bury the others.
             self._struck += 1
             key = (line["fault"], line["caller"], line["request"])
-            count = self._strikes[key]["count"] if key in self._strikes else 0
+            count = self._strikes.pop(key, {"count": 0})["count"]
             self._strikes[key] = line | {"number": record.number, "count": count + 1, "then": []}
             if len(self._strikes) > _MAX_STRIKES:
-                del self._strikes[next(iter(self._strikes))]
+                # The oldest of the fault that has most: one that strikes every call does not bury the others.
+                ((most, _),) = Counter(fault for fault, *_ in self._strikes).most_common(1)
+                del self._strikes[next(key for key in self._strikes if key[0] == most)]
         # A bot that polls fills a few lines, not the list.
         for other in itertools.islice(reversed(self._calls), 3):
             if line.items() <= other.items():
