@@ -395,7 +395,7 @@ _BOT: Final = (
            finish(db, effect, replaces=replaces, owner=effect.owner)}, (f"{_DOUBTS}::test_late_reply_is_a_fact",)),
     Mutant("adopted-offer-looked-for-at-once", TWICE, {"Ledger.adopt": returns(None)},
            (f"{_DOUBTS}::test_offer_that_arrives_after_a_kill_is_found",)),
-    Mutant("two-deliveries-of-a-request-at-once", TWICE, {"work/_CLAIM": swapped("earlier.event < one.event", "1 = 0")},
+    Mutant("two-deliveries-of-a-request-at-once", TWICE, {"work/_CLAIM": swapped("other.event < one.event", "1 = 0")},
            ("bot/test_deliveries.py::test_events_of_request_come_in_order",)),
     Mutant("selection-told-again", TWICE,
            {"SelectedBids.sightings": lambda sightings: lambda self, record, **place: [

@@ -139,7 +139,9 @@ def _root(secret: Secret) -> tuple[str, str]:
         return "", "base_url must be the API root alone, without user name or password, and without query or fragment"
     if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
         return "", "base_url must use https: http would send the password and token in clear"
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}", ""
+    # One spelling for each root: a store belongs to one.
+    host = parts.netloc.lower().removesuffix(":80" if parts.scheme == "http" else ":443")
+    return f"{parts.scheme}://{host}{parts.path.rstrip('/')}", ""
 
 
 def _split(secret: Secret) -> SplitResult | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
@@ -72,7 +73,7 @@ def test_status_of_stopped_bot(path: Path) -> None:
     assert status.gaps == []
 
 
-def test_dead_letter_is_replayed_by_next_run(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_dead_letter_is_replayed_by_next_run(path: Path) -> None:
     sandbox = Sandbox()
     index = sandbox.publish()
     run(sandbox, made(path, fail))
@@ -80,10 +81,7 @@ def test_dead_letter_is_replayed_by_next_run(path: Path, caplog: pytest.LogCaptu
     (letter,) = file.dead_letters()
     assert (letter.handler, letter.request, letter.error) == ("quote", index, "ValueError: no tariff")
     assert not file.replay(letter.event, "another")
-    caplog.clear()
-    with caplog.at_level("INFO"):
-        assert file.replay(letter.event, "quote")
-    assert f"an operator asks for replay: event {letter.event}, handler quote" in caplog.messages
+    assert file.replay(letter.event, "quote")
     assert file.dead_letters() == []
     run(sandbox, made(path, offer))
     assert len(sandbox.audit_log.offers_on(index)) == 1
@@ -222,16 +220,14 @@ async def test_doubt_is_resolved_beside_a_running_bot(path: Path) -> None:
     assert len(sandbox.audit_log.offers_on(index)) == 1
 
 
-@pytest.mark.parametrize(("age", "state"), [(10.0, "sending"), (25.0, "confirmed")])
+@pytest.mark.parametrize(("age", "state"), [(10.0, "sending"), (30.0, "confirmed")])
 def test_write_that_may_still_arrive_is_not_decided_from_outside(path: Path, age: float, state: str) -> None:
     """Only the bot itself knows that it does not send a write any more."""
     sandbox = Sandbox()
     index = sandbox.publish()
-    run(sandbox, made(path, offer))
+    run(sandbox, made(path, offer), hours=0.001)
     with sqlite3.connect(path) as connection:
-        connection.execute(
-            "UPDATE effect SET state = 'sending', owner = 1, at = (SELECT max(last_seen) FROM item) - ?", (age,)
-        )
+        connection.execute("UPDATE effect SET state = 'sending', owner = 1, at = ?", (time.time() - age,))
     with pytest.raises(ValidationError, match="may still arrive for") if state == "sending" else nullcontext():
         BotFile(path).resolve(index, taken=True)
     assert [entry.state for entry in BotFile(path).explain(index).offers] == [state]

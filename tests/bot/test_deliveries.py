@@ -126,6 +126,39 @@ async def test_events_of_request_come_in_order(store: Store) -> None:
     assert [moment < began + 300 for moment in updates] == [True]
 
 
+async def test_replayed_event_waits_for_a_later_one_that_runs(store: Store) -> None:
+    sandbox, running, most = Sandbox(), 0, 0
+    bot = new_bot(store)
+
+    @bot.on_new(id="quote", retries=0)
+    async def quote(request: Any, ctx: Any) -> None:
+        raise ValueError("no tariff")
+
+    @bot.on_updated(id="again", retries=0, timeout=timedelta(hours=1))
+    async def again(request: Any, ctx: Any) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        if request.quantity == 11:
+            running -= 1
+            raise ValueError("no tariff")
+        await anyio.sleep(10 * INTERVAL)
+        running -= 1
+
+    async with sandbox.running(bot) as trial:
+        index = sandbox.publish()
+        await trial.idle()
+        sandbox.update(index, quantity=11)
+        await trial.idle()
+        sandbox.update(index, quantity=12)
+        await anyio.sleep(3 * INTERVAL)
+        assert running == 1
+        (letter,) = [one for one in await bot.dead_letters() if one.handler == "again"]
+        assert await bot.replay(letter.event, "again")
+        await trial.idle()
+    assert most == 1
+
+
 async def test_deliveries_of_removed_handler_are_kept(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     sandbox, received = Sandbox(), list[tuple[str, int]]()
 

@@ -218,7 +218,7 @@ def test_fleet_is_moved_to_a_database_and_managed_there(shell: Shell, address: s
     sandbox.machine.suspend(7 * 24 * 3600)
     run_virtually(sandbox)
     nothing = shell("bot", "status", "--store", address)
-    assert (nothing.status, "has no store yet" in nothing.err) == (Status.STORE, True)
+    assert (nothing.status, "has no store of this version yet" in nothing.err) == (Status.STORE, True)
     assert shell("store", "copy", "bot.db", address, "--yes").out.startswith("Copied and verified: 1 binding")
     shell.set("FREIGHT_EXCHANGE_STORE", address)
     assert shell("bot", "status", "--check").err.endswith("; 1 parked; 1 dead; 1 gap\n")

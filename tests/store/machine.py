@@ -53,8 +53,8 @@ class Machine:
         self._require(me, "living", "lapsed")
         self.replicas[me][0] = "living"
 
-    def adopt(self, me: int) -> tuple[int, list[str], list[str]]:
-        """Return the number of freed claims, the adopted effects and the orphans."""
+    def adopt(self, me: int) -> tuple[list[str], list[str]]:
+        """Return the adopted effects and the orphans."""
         self._require(me, "living")
         for row in self.replicas.values():
             row[0] = "ended" if row[0] == "lapsed" else row[0]
@@ -72,7 +72,7 @@ class Machine:
             for key, (state, owner, age) in self.effects.items()
             if state == "sending" and owner == me and age > ORPHAN_AGE and key not in adopted
         ]
-        return len(freed), sorted(adopted), sorted(orphans)
+        return sorted(adopted), sorted(orphans)
 
     def take_feed(self, me: int) -> int | None:
         has_owner = self.owner in self.replicas and self.replicas[self.owner][0] != "ended"

@@ -17,6 +17,7 @@ import pytest
 import trio.testing
 from tests.store.support import BINDING, read, write
 
+from freight_exchange.bot.admin import BotFile
 from freight_exchange.errors import HeldError, StoreAwayError, StoreError
 from freight_exchange.store import MemoryStore, Store, fleet
 from freight_exchange.store.copy import backup, move
@@ -81,7 +82,7 @@ class TestLock:
 
     async def test_a_second_object_in_this_process_is_refused(self, path: Path) -> None:
         async with Store(path):
-            with pytest.raises(HeldError, match="open already in this process"):
+            with pytest.raises(HeldError, match="feeds of one program share one Store object"):
                 async with Store(path.parent / "." / "bot.db"):
                     pass
         async with Store(path):
@@ -184,7 +185,21 @@ class TestDamage:
         async with Store(path) as store:
             assert await read(store, "SELECT count(*), sum(acked) FROM event") == [(10, 1)]
 
-    @pytest.mark.parametrize("suffix", ["", "-wal"])
+    async def test_damaged_file_with_the_log_of_a_killed_process_stays_as_it_is(self, path: Path) -> None:
+        await fill(path, 300)
+        copied = [path.with_name("killed.db"), path.with_name("killed.db-wal")]
+        async with Store(path) as store:
+            await write(store, "UPDATE feed SET state = 'x'")
+            for source, target in zip((path, Path(f"{path}-wal")), copied, strict=True):
+                target.write_bytes(source.read_bytes())
+        _overwrite(copied[0], 8192, 40_000)
+        before = [_bytes(one) for one in copied]
+        with pytest.raises(StoreError, match="is damaged"):
+            async with Store(copied[0]):
+                pass
+        assert [_bytes(one) for one in copied] == before
+
+    @pytest.mark.parametrize("suffix", ["", "-wal", ".lock"])
     async def test_nothing_is_written_into_removed_files(self, path: Path, suffix: str) -> None:
         await fill(path)
         async with Store(path) as store:
@@ -281,8 +296,10 @@ class TestCopies:
         # The reply to the commit was lost: the same call finds that it is done.
         assert await move(path, address) == counts
         async with Store(path) as store:
-            with pytest.raises(StoreError, match=r"was moved into the database .*: start the bot"):
+            with pytest.raises(StoreError, match=r"was moved into the database .*: use that one"):
                 await store.join(BINDING)
+        with pytest.raises(StoreError, match="was moved into the database"):
+            await anyio.to_thread.run_sync(BotFile(path).acknowledge_gaps)
         async with Store(address) as store:
             await store.join(BINDING)
             assert len((await store.run(fleet.adopt, store.me)).effects) == 1

@@ -88,7 +88,7 @@ class _Run:
                 if result is not None:
                     names = dict(await read(self.store, "SELECT id, key FROM effect"))
                     found = [sorted(names[one] for one in ids) for ids in (result.effects, result.orphans)]
-                    assert (result.deliveries, *found) == wanted
+                    assert (*found,) == wanted
             case "take":
                 result, wanted = await self.call(
                     lambda db: fleet.take_feed(db, me, feed, lease=1e6), expected=lambda: self.machine.take_feed(me)

@@ -7,6 +7,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from datetime import timedelta
 
 import anyio
 import psycopg
@@ -14,10 +15,14 @@ import pytest
 from tests.store.support import BINDING, read, write
 from tests.support.postgres import PostgresServer
 
+from freight_exchange import Feed, FreightExchange, RequestEvent
 from freight_exchange.errors import ConfigurationError, FreightExchangeError, StoreAwayError, StoreError
+from freight_exchange.feed.feed import WatchOptions
+from freight_exchange.feed.sources import Requests
 from freight_exchange.store import Store, fleet
 from freight_exchange.store.database import Database
 from freight_exchange.store.errors import ConflictError, StoreRefusedError
+from freight_exchange.testing import FAULTS, Sandbox
 
 _PASSWORD = "s3cret-Pa55"
 
@@ -215,7 +220,7 @@ def _lock_elsewhere(db: Database, address: str) -> None:
 
 class TestDatabase:
     async def test_an_empty_database_has_no_store_for_administration(self, address: str) -> None:
-        with pytest.raises(StoreError, match="has no store yet: a bot, or a watch with a store, makes it"):
+        with pytest.raises(StoreError, match="has no store of this version yet: a bot, or a watch"):
             async with Store(address, beside=True):
                 pass
 
@@ -311,3 +316,29 @@ class TestDatabase:
     def test_an_address_that_cannot_be_read_is_refused_at_once(self, address: str) -> None:
         with pytest.raises(ConfigurationError, match="cannot be read: write postgresql://USER@HOST:PORT/DATABASE"):
             Store(address)
+
+
+async def test_a_feed_keeps_its_lease_through_an_outage_of_the_service(address: str) -> None:
+    sandbox = Sandbox()
+    second = timedelta(seconds=1)
+
+    def feed(exchange: FreightExchange, *, standby: bool = False) -> Feed:
+        service, client = exchange._feed_parts()
+        options = WatchOptions(store=address, interval=second, lease=1.5, standby=standby)
+        return Feed(Requests(service), client, options)
+
+    async with sandbox.client() as exchange, feed(exchange) as first, anyio.create_task_group() as tasks:
+        waiting = feed(exchange, standby=True)
+        tasks.start_soon(waiting.__aenter__)
+        sandbox.strike(*FAULTS["unavailable"](times=None))
+        with anyio.move_on_after(5.0):
+            await anext(first)
+        async with Store(address, beside=True) as store:
+            assert await read(store, "SELECT count(*) FROM replica") == [(2,)]
+        sandbox.exchange.faults.clear()
+        index = sandbox.publish()
+        with anyio.fail_after(30.0):
+            event = await anext(first)
+        assert isinstance(event, RequestEvent)
+        assert event.request.index == index
+        tasks.cancel_scope.cancel()

@@ -11,28 +11,11 @@ import pytest
 from tests.store.support import BINDING, Place, read, write
 
 from freight_exchange.errors import FencedError, StoreError
-from freight_exchange.store import Store, feeds, fleet, work
+from freight_exchange.store import MemoryStore, Store, feeds, fleet, work
 from freight_exchange.store.errors import RestoredError
 from freight_exchange.store.feeds import NewEvent
 
 _OTHER_HOST = attrs.evolve(BINDING, url="http://127.0.0.1:8000/api")
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://exchange.example/api/",
-        "HTTPS://Exchange.EXAMPLE:443/api",
-        "https://exchange.example./api//",
-        "https://user:secret@exchange.example/api?token=secret",
-    ],
-)
-async def test_one_url_in_two_spellings_is_one_binding(place: Place, url: str) -> None:
-    async with place.store() as store:
-        first = await store.join(BINDING)
-        again = await store.join(attrs.evolve(BINDING, url=url))
-        assert (again.me, again.binding, again.feeds) == (first.me, first.binding, first.feeds)
-        assert await read(store, "SELECT url FROM binding") == [("https://exchange.example/api",)]
 
 
 @pytest.mark.parametrize(
@@ -236,3 +219,13 @@ async def test_a_handler_that_was_away_longer_than_events_are_kept_learns_what_i
         await store.run(work.introduce, store.binding, [("later", feed, True)], selected=0)
         (later,) = await store.run(work.cursors, store.binding, ["later"])
         assert await store.run(work.lost, later) is None
+
+
+async def test_what_is_open_is_found_by_its_own_index() -> None:
+    """A count of what is open, in each acknowledgement, must not read what was acknowledged in six days."""
+    async with MemoryStore() as store:
+        await store.join(BINDING)
+        plan = await read(
+            store, "EXPLAIN QUERY PLAN SELECT count(*) FROM event WHERE feed = :feed AND NOT acked", feed=1
+        )
+        assert "event_open" in plan[0][3]

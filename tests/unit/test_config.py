@@ -335,6 +335,11 @@ def test_counts_of_retries_are_integers(field: str, least: int, value: Any) -> N
     assert RetryPolicy(**options) == RetryPolicy(**options) != RetryPolicy()
 
 
+@pytest.mark.parametrize("url", ["HTTPS://Exchange.EXAMPLE:443/api", "https://exchange.example/api//"])
+def test_api_root_has_one_spelling(url: str) -> None:
+    assert FreightExchange(url, email="a@b.example", password="x")._base_url == "https://exchange.example/api"
+
+
 def test_options_are_frozen_with_the_documented_defaults() -> None:
     assert attrs.asdict(Timeouts()) == {"connect": 5, "read": 30, "write": 10}
     retries = {"attempts": 3, "base": 0.05, "cap": 20, "budget": 500, "trust_refusals": True}

@@ -90,6 +90,10 @@ class Market:
         hidden = {*indexes}
         self.listed = lambda page, rows: drop(rows, hidden)
 
+    def restore(self) -> None:
+        """Answer as usual again."""
+        self.listed = self.found = lambda number, rows: None
+
     def publish(self, **cargo: Any) -> int:
         return self.sandbox.publish(Cargo(**cargo))
 

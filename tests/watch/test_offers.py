@@ -12,7 +12,7 @@ import attrs
 import pytest
 from tests.watch.market import HALF_MINUTE, Market, drop
 
-from freight_exchange import OfferFilter, Unreadable
+from freight_exchange import OfferEvent, OfferFilter, Unreadable
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS
 
@@ -342,3 +342,18 @@ async def test_listing_that_lacks_requests_of_a_selected_offer_tells_only_that_o
         market.listed = market.found = lambda page, rows: drop(rows, [1])
         await anyio.sleep(20 * MINUTE)
     assert [told for told in market.told if "gone" in told] == ["gone 5001"]
+
+
+async def test_filter_by_currency_works_after_a_restart_with_a_waiting_event() -> None:
+    market = Market()
+    request = market.publish()
+    store, where = MemoryStore(), OfferFilter(currency="USD")
+    async with market.watched(offers=True, store=store, where=where):
+        market.offer(request)
+        await anyio.sleep(MINUTE)
+    async with market.client(offers=True) as exchange:
+        market.offer(request, 800)
+        async with exchange.watch_offers(store=store, interval=HALF_MINUTE) as feed:
+            assert isinstance(await anext(aiter(feed)), OfferEvent)
+        async with exchange.watch_offers(store=store, interval=HALF_MINUTE, where=OfferFilter(currency="USD")) as feed:
+            assert isinstance(await anext(aiter(feed)), OfferEvent)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +22,7 @@ from freight_exchange import (
     BidSelected,
     ConfigurationError,
     Contact,
+    FencedError,
     FreightExchange,
     Gap,
     HeldError,
@@ -37,11 +40,12 @@ from freight_exchange import (
 )
 from freight_exchange.hooks import Degraded, Recovered, ScanProgress
 from freight_exchange.store import MemoryStore, Store
-from freight_exchange.testing import FAULTS
+from freight_exchange.testing import FAULTS, inline_store
 
 virtual_time = pytest.mark.virtual_time
 
 MINUTE = 60.0
+HOUR = 3600.0
 Reading = Callable[[Any], Any]
 
 
@@ -101,6 +105,11 @@ async def _pull_a_batch(feed: Any) -> None:
         break
 
 
+async def _begin_batches_anew(feed: Any) -> None:
+    for _ in range(2):
+        assert _indexes(await anext(feed.batches())) == [1, 2, 3]
+
+
 async def _pull_batches(feed: Any) -> None:
     batches = feed.batches()
     await anext(batches)
@@ -121,6 +130,7 @@ READINGS: dict[str, tuple[Reading, list[int]]] = {
     "`feed.ack()` acknowledges the event in hand": (_ack_after_loop, [2, 3]),
     "`event.ack()` acknowledges that event alone": (_ack_the_second, [3]),
     "a batch in hand is not acknowledged": (_pull_a_batch, [1, 2, 3]),
+    "new batches begin with the batch in hand": (_begin_batches_anew, [1, 2, 3]),
     "the next batch acknowledges the one before": (_pull_batches, []),
     "a cancelled pull loses nothing": (_cancel_pull, [1, 2, 3]),
 }
@@ -397,13 +407,31 @@ async def test_file_keeps_events_and_is_held_by_one_feed(tmp_path: Path) -> None
     async with market.client() as exchange:
         async with exchange.watch(store=path, start="backfill") as feed:
             assert _indexes([await anext(feed)]) == [1]
-            with pytest.raises(HeldError, match="this process"):
+            with pytest.raises(HeldError, match="share one Store object"):
                 await exchange.watch(store=path).__aenter__()
         async with exchange.watch(store=path) as feed:
             assert _indexes([await anext(feed), await anext(feed)]) == [1, 2]
     async with market.client(offers=True) as other:
         with pytest.raises(StoreError, match="belongs to"):
             await other.watch(store=path).__aenter__()
+
+
+@virtual_time
+async def test_copy_that_is_put_back_under_a_feed_is_noticed(tmp_path: Path) -> None:
+    market, path = Market(), tmp_path / "feed.db"
+    market.publish_many(2)
+    async with market.client() as exchange, exchange.watch(store=inline_store(path), interval=HALF_MINUTE) as feed:
+        with anyio.move_on_after(MINUTE):
+            await anext(aiter(feed))
+        copied = tmp_path / "copy.db"
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copied)) as copy:
+            source.backup(copy)
+        with anyio.move_on_after(HOUR):
+            await anext(aiter(feed))
+        with closing(sqlite3.connect(copied)) as copy, closing(sqlite3.connect(path)) as target:
+            copy.backup(target)
+        with pytest.raises(FencedError, match="an earlier copy was put back"), anyio.fail_after(MINUTE):
+            await anext(aiter(feed))
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -62,11 +62,13 @@ def _lose(market: Market, *indexes: int) -> None:
     market.found = lambda index, rows: drop(rows, indexes)
 
 
-def _broken(market: Market, *indexes: int, text: str = "x") -> Callable[[], None]:
+def _broken(market: Market, *indexes: int, text: str = "x", noise: bool = False) -> Callable[[], None]:
     def spoil(page: int, rows: dict[str, Any]) -> None:
         for key, row in rows.items():
             if row["index"] in indexes:
                 rows[key] = {"index": f"{text}{row['index']}", "refId": row["refId"]}
+                if noise:
+                    rows[key]["servedAt"] = market.sandbox.now()
 
     def begin() -> None:
         market.listed = spoil
@@ -120,6 +122,20 @@ RULES: dict[str, Rule] = {
         ["new 3", "new 4", "new 5", "withdrawn 3", "withdrawn 4", "withdrawn 5"],
         lasts=3 * HOUR,
         options={"start": "now"},
+    ),
+    "no withdrawal after listings that are empty for some minutes": Rule(
+        lambda market: [
+            (5.0, market.publish),
+            (195.0, lambda: setattr(market, "listed", lambda page, rows: rows.clear())),
+            (0.0, lambda: setattr(market, "found", lambda index, rows: rows.clear())),
+            (200.0, market.restore),
+        ],
+        ["new 3"],
+        lasts=HOUR,
+    ),
+    "a row that cannot be read, once, though an undocumented field of it changes": Rule(
+        lambda market: [(5.0, lambda: _broken(market, 1, noise=True)()), (0.0, lambda: market.update(1, quantity=7))],
+        ["unreadable None"],
     ),
     "no withdrawal before the allowance has passed": Rule(
         lambda market: [(5.0, market.publish), (40.0, lambda: market.withdraw(3))],

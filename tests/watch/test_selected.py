@@ -148,6 +148,31 @@ async def test_selection_without_contact_is_told_after_three_readings() -> None:
     assert [(event.bid.index, event.bid.contact) for event in told] == [(1, None)]
 
 
+async def test_contact_is_waited_for_over_three_readings_of_any_number_of_pages() -> None:
+    account = Account()
+    for _ in range(120):
+        request = account.sandbox.publish()
+        account.bids[request] = account.sandbox.exchange.offer(
+            account.sandbox.forwarder, request, account.sandbox.now(), amount=900
+        )
+        account.select(request)
+
+    def strip(rows: Rows) -> None:
+        for row in rows.values():
+            if row["index"] == 2:
+                row.pop("loadingPOC", None)
+                row.pop("loadingCompany", None)
+
+    def select() -> None:
+        account.listed = strip
+        account.select(2)
+        shown_at = anyio.current_time() + 45.0
+        account.listed = lambda rows: strip(rows) if anyio.current_time() < shown_at else None
+
+    told = await account.told(30 * MINUTE, then=select)
+    assert [event.bid.contact is not None for event in told if event.bid.index == 2] == [True]
+
+
 async def test_earlier_selection_whose_contact_comes_later_is_not_told() -> None:
     account = Account()
     account.select(1)

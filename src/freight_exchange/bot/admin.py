@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import anyio
 
@@ -20,7 +20,7 @@ from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.events import Gap, load_event
 from freight_exchange.feed.feed import Explanation, explain
-from freight_exchange.store import effects, feeds, work
+from freight_exchange.store import effects, feeds, fleet, work
 from freight_exchange.store.database import SQLite, Store
 from freight_exchange.store.database_url import masked
 
@@ -52,29 +52,6 @@ def describe_doubts(db: Database, binding: int, found: Sequence[Effect]) -> Sequ
 
 def gaps(db: Database, binding: int) -> Sequence[Gap]:
     return [cast(Gap, load_event(gap.kind, gap.payload)) for gap in work.pending_gaps(db, binding)]
-
-
-async def change(
-    name: str, arguments: Mapping[str, Any], store: Store, ledger: Ledger, handlers: Collection[str] | None
-) -> Any:
-    """Make a change, and return its result. `handlers` are the bot's, if they are known here."""
-    _logger.info("an operator asks for %s: %s", name, ", ".join(f"{key} {one}" for key, one in arguments.items()))
-    match name:
-        case "replay":
-            handler = str(arguments["handler"])
-            if handlers is not None and handler not in handlers:
-                raise ConfigurationError(
-                    f"this bot has no handler {handler!r}: its dead letters stay until one has that id"
-                )
-            return await store.run(work.replay, store.binding, int(arguments["event"]), handler)
-        case "drop":
-            return await store.run(work.drop, store.binding, int(arguments["event"]), str(arguments["handler"]))
-        case "resolve":
-            await ledger.resolve(**arguments)
-            return True
-        case "acknowledge_gaps":
-            found = await store.run(work.pending_gaps, store.binding)
-            return await store.run(work.acknowledge, [gap.id for gap in found])
 
 
 # From outside
@@ -121,16 +98,23 @@ class BotFile:
 
     def replay(self, event: int, handler: str) -> bool:
         """Deliver a dead letter again. That of a removed handler waits for a handler of that id."""
-        return bool(self._change("replay", event=event, handler=handler))
+        return self._change(lambda store: store.run(work.replay, store.binding, event, handler))
 
     def drop(self, event: int, handler: str) -> bool:
-        return bool(self._change("drop", event=event, handler=handler))
+        return self._change(lambda store: store.run(work.drop, store.binding, event, handler))
 
     def resolve(self, request: int, *, taken: bool, revision: int = 0, offer: int | None = None) -> None:
-        self._change("resolve", request=request, taken=taken, revision=revision, offer=offer)
+        async def resolve(store: Store) -> None:
+            url, *_ = await store.run(_binding_of, store.binding)
+            # A client that is never entered: a decision sends nothing.
+            client = FreightExchange(url, email="unused", password="none")
+            ledger = Ledger(store, client, settle=0.0, interval=1.0)
+            await ledger.resolve(request, taken=taken, revision=revision, offer=offer)
+
+        self._change(resolve)
 
     def acknowledge_gaps(self) -> int:
-        return int(self._change("acknowledge_gaps"))
+        return self._change(lambda store: store.run(work.acknowledge_gaps, store.binding))
 
     def _read(self, read: Callable[[Database, int], T]) -> T:
         async def run() -> T:
@@ -139,14 +123,12 @@ class BotFile:
 
         return anyio.run(run)
 
-    def _change(self, name: str, **arguments: Any) -> Any:
-        async def run() -> Any:
+    def _change(self, change: Callable[[Store], Awaitable[T]]) -> T:
+        async def run() -> T:
             async with Store(self._path, beside=True) as store:
+                await store.run(fleet.check_not_moved)
                 store.binding = await store.run(self._choose)
-                url, *_ = await store.run(_binding_of, store.binding)
-                # A client that is never entered: a decision sends nothing.
-                client = FreightExchange(url, email="unused", password="none")
-                return await change(name, arguments, store, Ledger(store, client, settle=0.0, interval=1.0), None)
+                return await change(store)
 
         return anyio.run(run)
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import anyio
 import attrs
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 else:
     Collector = Any  # `typing.get_type_hints` resolves it without the extra `metrics`
+
+T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -304,11 +306,15 @@ class Bot(Router):
         Raises:
             ConfigurationError: The bot no longer has the handler, so the letter stays; or the bot does not run.
         """
-        return bool(await self._change("replay", event=event, handler=handler))
+        if handler not in self._joined()[0].handlers:
+            raise ConfigurationError(
+                f"this bot has no handler {handler!r}: its dead letters stay until one has that id"
+            )
+        return await self._change(work.replay, event, handler)
 
     async def drop(self, event: int, handler: str) -> bool:
         """Discard a dead letter, or a delivery that waits, and return whether there was one."""
-        return bool(await self._change("drop", event=event, handler=handler))
+        return await self._change(work.drop, event, handler)
 
     async def doubts(self) -> Sequence[Doubt]:
         """Return the offers and the answers to offers in doubt, the oldest first."""
@@ -328,15 +334,17 @@ class Bot(Router):
             ValidationError: It is neither in doubt nor refused, or it may still arrive.
             ConfigurationError: The bot does not run.
         """
-        await self._change("resolve", request=request, taken=taken, revision=revision, offer=offer)
+        run, session = self._joined()
+        await run.ledger.resolve(request, taken=taken, revision=revision, offer=offer)
+        await session.count()
 
     async def acknowledge_gaps(self) -> int:
         """Acknowledge the gaps that no handler received, and return their number."""
-        return int(await self._change("acknowledge_gaps"))
+        return await self._change(work.acknowledge_gaps)
 
-    async def _change(self, name: str, **arguments: Any) -> Any:
+    async def _change(self, change: Callable[..., T], *arguments: int | str) -> T:
         run, session = self._joined()
-        found = await admin.change(name, arguments, run.store, run.ledger, run.handlers)
+        found = await run.store.run(change, run.store.binding, *arguments)
         await session.count()
         return found
 

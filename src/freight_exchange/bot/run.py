@@ -409,7 +409,7 @@ class Session:
             fleet.Binding(run.exchange._base_url, account, options.feed.name), lease=options.lease.total_seconds()
         )
         self.has_joined = True
-        await store.run(work.release_others, store.me, [])
+        await store.run(work.release_claims, store.me)
         self._start_task(tasks, self._beat)
         await self._log_in()
         reach("before adopt")
@@ -535,8 +535,6 @@ class Session:
                 if is_selected and is_silent
                 else options.feed.start,
                 interval=interval,
-                # A page extends it, so it is longer than the pause between two pages.
-                lease=max(options.lease, 3 * interval).total_seconds(),
             )
             self.pollers[source.name] = Poller(source, store, store.feeds[source.name], poll, client)
             self._sources[source.name] = source

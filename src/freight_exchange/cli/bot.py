@@ -269,10 +269,10 @@ def _add_change(verb: str, done: str, help: str) -> None:
         count = counted(len(letters), "dead letter")
         if letters:
             _ask(f"{verb.title()} {count}?", out)
-        for letter in letters:
-            getattr(file, verb)(letter.event, letter.handler)
+        changed = sum(getattr(file, verb)(letter.event, letter.handler) for letter in letters)
         key = "replayed" if verb == "replay" else "dropped"
-        out.result(done.format(count) if letters else "There are no dead letters.", {key: len(letters)})
+        count = counted(changed, "dead letter")
+        out.result(done.format(count) if letters else "There are no dead letters.", {key: changed})
 
 
 _REPLAY = "Call HANDLER again for EVENT, as if for the first time. Fix the handler first."

@@ -18,7 +18,14 @@ import attrs
 
 from freight_exchange import validation
 from freight_exchange.base import Serializable
-from freight_exchange.errors import READ_ERRORS, ConfigurationError, DeadlineExceededError, HeldError, is_transient
+from freight_exchange.errors import (
+    READ_ERRORS,
+    ConfigurationError,
+    DeadlineExceededError,
+    FencedError,
+    HeldError,
+    is_transient,
+)
 from freight_exchange.feed.events import (
     Acknowledgeable,
     Event,
@@ -43,6 +50,7 @@ from freight_exchange.store import database, feeds, fleet
 if TYPE_CHECKING:
     from freight_exchange.options import Start
     from freight_exchange.store import Store
+    from freight_exchange.store.database import Database
     from freight_exchange.store.feeds import EventRow, Item
 
 EventT = TypeVar("EventT", bound=Acknowledgeable)
@@ -54,7 +62,7 @@ MIN_RETENTION: Final = timedelta(seconds=WIDEST + 86_400)
 """A day more than the service may list a request again for the same update."""
 
 _DAY: Final = timedelta(days=1)
-_MIN_LEASE: Final = 90.0
+_LEASE: Final = 90.0
 _BATCH: Final = 100
 _BETWEEN_TRIES: Final = 1.0
 _BINDING: Final = "feeds"
@@ -68,7 +76,7 @@ class WatchOptions:
     Attributes:
         where: A `RequestFilter`, or an `OfferFilter` for offers; `None` for all events.
         retention: Time for which the store keeps acknowledged events, and records that are no longer listed.
-        lease: Seconds for which each page extends the lease of the feed; by default three intervals, or more.
+        lease: Seconds for which a page, or the wait for the next one, extends the lease of the feed.
     """
 
     name: str = "requests"
@@ -79,7 +87,7 @@ class WatchOptions:
     store: Store | str | os.PathLike[str] | None = None
     standby: bool = False
     retention: timedelta = MIN_RETENTION
-    lease: float = attrs.field(default=attrs.Factory(lambda self: _lease(self.interval), takes_self=True))
+    lease: float = _LEASE
 
     _filter: ClassVar[type[RequestFilter | OfferFilter]] = RequestFilter
 
@@ -122,10 +130,6 @@ def check_text(text: str, name: str) -> None:
         ) from None
 
 
-def _lease(interval: object) -> float:
-    return max(_MIN_LEASE, 3 * interval.total_seconds() if isinstance(interval, timedelta) else 0.0)
-
-
 def _check_duration(value: object, name: str) -> None:
     if not isinstance(value, timedelta) or value <= timedelta(0):
         raise ConfigurationError(f"{name} must be a timedelta of more than 0, not {value!r}")
@@ -133,59 +137,61 @@ def _check_duration(value: object, name: str) -> None:
         raise ConfigurationError(f"{name} must be at most {_DAY}, not {value}")
 
 
-Phase = Literal["priming", "live", "catching-up", "backing-off", "draining", "stopped"]
+Phase = Literal["priming", "live", "catching-up", "backing-off", "stopped"]
 """State of a feed."""
 
 Verdict = Literal["unseen", "unreadable", "baseline", "excluded", "waiting", "handed-out"]
 
 
 @attrs.frozen(kw_only=True)
-class FeedStatus(Serializable):
-    """Status of a feed.
+class ScanStatus(Serializable):
+    """What the statuses of all feeds have.
 
     Attributes:
         state: `priming` until the first scan is complete; `live`; `catching-up` after a restart, or after a scan that
-            took longer than its window allowed for; `backing-off` while scans fail; `draining`; `stopped`.
-        cover_age: Age of the watermark: the time before which no update was missed, except for those that the service
-            shows later than `allowance`. `None` before the feed was entered. In a healthy feed it stays small.
+            took longer than its window allowed for; `backing-off` while scans fail; `stopped`.
+        cover_age: Time since the start of the last complete scan; `None` before the first. In a healthy feed it stays
+            small. No update of before then was missed, except for those that the service shows later than `allowance`.
         last_success: When the last complete scan began, UTC.
-        window, pages: Window and pages of the running or last scan.
-        allowance: Time that the service may take to show an update.
+        pages: Pages of the running or last scan.
         unacknowledged: Number of events that wait to be delivered or acknowledged.
-        gaps: The gaps that are not acknowledged yet.
         retry_in: Time until the next request after a failure: at least an interval, and at least `Retry-After`.
     """
 
     state: Phase
     cover_age: timedelta | None
     last_success: datetime | None
-    window: timedelta
     pages: int
-    allowance: timedelta
     unacknowledged: int
-    gaps: tuple[Gap, ...]
     retry_in: timedelta = timedelta(0)
 
 
 @attrs.frozen(kw_only=True)
-class OfferFeedStatus(Serializable):
-    """Status of a feed of offers. The other fields are as in `FeedStatus`.
+class FeedStatus(ScanStatus):
+    """Status of a feed: the fields of `ScanStatus`, and these.
 
     Attributes:
-        cover_age: Time since the start of the last complete scan; `None` before the first. In a healthy feed it stays
-            small.
+        window: Window of the running or last scan.
+        allowance: Time that the service may take to show an update.
+        gaps: The gaps that are not acknowledged yet.
+    """
+
+    window: timedelta
+    allowance: timedelta
+    gaps: tuple[Gap, ...]
+
+
+@attrs.frozen(kw_only=True)
+class OfferFeedStatus(ScanStatus):
+    """Status of a feed of offers: the fields of `ScanStatus`, and these.
+
+    Attributes:
         requests: Number of your requests that the last scan has listed with offers.
         offers: Number of offers on them.
     """
 
-    state: Phase
-    cover_age: timedelta | None
-    last_success: datetime | None
-    pages: int
     requests: int
     offers: int
-    unacknowledged: int
-    retry_in: timedelta = timedelta(0)
 
 
 @attrs.frozen(kw_only=True)
@@ -229,7 +235,7 @@ def explain(
 
     `unseen` and `excluded` are the explanations if no scan has seen it, and if the filter excludes its last state.
     """
-    kinds = tuple(event.kind for event in events)
+    kinds = tuple(event.kind.removeprefix("earlier:") for event in events)
     told = (row for row in events if not row.acked and row.kind != Unreadable.kind)
     waiting = next((row.kind for row in told if is_wanted(load_event(row.kind, row.payload))), None)
     verdict: Verdict
@@ -241,7 +247,7 @@ def explain(
         verdict, why = "unreadable", "is listed and cannot be read: an Unreadable event has the reason"
     elif excluded:
         verdict, why = "excluded", excluded
-    elif item.version == 0:
+    elif item.version == 0 and not kinds:
         verdict, why = "baseline", "was listed when the feed began, which delivers later ones only, and has not changed"
     elif not kinds:
         verdict, why = "handed-out", "was handed out, or excluded by a filter, longer ago than events are kept"
@@ -268,7 +274,7 @@ class EventStream(Generic[EventT]):
         self._store = database.as_store(options.store)
         self._poller: Poller | None = None
         self._feed = 0
-        self._is_open = self._is_pulled = False
+        self._is_open = self._is_pulled = self._is_waiting = False
         self._gaps: dict[int, Gap] = {}
         self._reset()
 
@@ -310,13 +316,14 @@ class EventStream(Generic[EventT]):
                 await self._store.__aexit__(None, None, None)
 
     async def _account(self) -> str:
-        """Return the email of the feed's account. While the credentials cannot be read, retry with backoff."""
+        """Return the email of the account, and look up what the filter needs. While that fails, retry with backoff."""
         client, pace = self._client, Pace(1.0, Random())
         reports = Reports(client.hooks, name=self._options.name, url=client.base_url)
         while True:
             try:
                 with anyio.move_on_after(client.account_timeout):
                     account = await client.account()
+                    await self._source.prepare()
                     await reports.send_recovery()
                     return account.strip().casefold()
                 raise DeadlineExceededError(f"no credentials were given within {client.account_timeout:g} s")
@@ -330,27 +337,34 @@ class EventStream(Generic[EventT]):
         """Open the store, take the lease, and return its epoch; with `standby`, wait while another process has it."""
         store, options = self._store, self._options
         binding = fleet.Binding(self._client.base_url, account, _BINDING)
-        is_waiting = False
         while True:
             try:
                 async with contextlib.AsyncExitStack() as stack:
                     await stack.enter_async_context(store)
                     joined = await store.join(binding, lease=options.lease)
                     self._feed = await store.run(feeds.find_feed, joined.binding, options.name)
-                    epoch = await store.run(fleet.take_feed, store.me, self._feed, lease=options.lease)
-                    if epoch is not None:
-                        stack.pop_all()
-                        return epoch
-                    holder = await store.run(feeds.holder_of, self._feed)
-                    problem = f"the feed {options.name!r} in {store.place} is held by {holder}: stop that one first"
-                    raise HeldError(problem, holder=holder)
+                    while True:
+                        epoch = await store.run(fleet.take_feed, store.me, self._feed, lease=options.lease)
+                        if epoch is not None:
+                            stack.pop_all()
+                            return epoch
+                        holder = await store.run(feeds.holder_of, self._feed)
+                        problem = f"the feed {options.name!r} in {store.place} is held by {holder}: stop that one first"
+                        await self._stand_by(HeldError(problem, holder=holder))
+                        await store.run(fleet.beat, store.me)
             except HeldError as error:
-                if not options.standby:
-                    raise
-                if not is_waiting:
-                    _logger.info("the feed %r stands by: it is held by %s", options.name, error.holder)
-                    is_waiting = True
-            await anyio.sleep(_BETWEEN_TRIES)
+                await self._stand_by(error)
+            except FencedError:
+                # This machine has slept for longer than the lease.
+                continue
+
+    async def _stand_by(self, error: HeldError) -> None:
+        if not self._options.standby:
+            raise error
+        if not self._is_waiting:
+            _logger.info("the feed %r stands by: it is held by %s", self._options.name, error.holder)
+            self._is_waiting = True
+        await anyio.sleep(_BETWEEN_TRIES)
 
     # Events
 
@@ -435,8 +449,13 @@ class EventStream(Generic[EventT]):
         poller, done = self._opened(), {*numbers}
         if not done:
             return
+
+        def acknowledge(db: Database) -> int:
+            feeds.acknowledge(db, sorted(done))
+            return feeds.count_open(db, self._feed)
+
         with anyio.CancelScope(shield=True):
-            poller.open_events = await poller.hold(lambda db: feeds.acknowledge(db, self._feed, sorted(done)))
+            poller.open_events = await poller.hold(acknowledge)
         self._taken -= done
         # After a new loop it may wait again.
         self._waiting = deque(row for row in self._waiting if row.id not in done)

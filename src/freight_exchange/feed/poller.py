@@ -148,7 +148,7 @@ class Poller:
         self._phase: Phase = "priming"
         self.window = self.pages = self.open_events = self.subjects = self.items = 0
         self._last_success: datetime | None = None
-        self._epoch = 0
+        self._epoch, self._stored = 0, ""
         self._running: dict[bool, Scan] = {}
         self._duration = SCAN_TIME
         self._largest = LARGEST
@@ -184,17 +184,13 @@ class Poller:
                     await self.leave()
 
     async def enter(self, epoch: int) -> None:
-        """Load the state, under the lease with this epoch. Unless an earlier run has, read and tell what is listed.
-
-        Raises:
-            FreightExchangeError: The service does not exist or refuses, so waiting does not help.
-        """
+        """Load the state, under the lease with this epoch. Unless an earlier run has, read and tell what is listed."""
         self._epoch = epoch
         self._running.clear()
         text, self.open_events = await self._store.run(
             lambda db: (feeds.load_state(db, self._feed), feeds.count_open(db, self._feed))
         )
-        self.state = State.load(text, self._clock.read())
+        self.state, self._stored = State.load(text, self._clock.read()), text or ""
         if self.state.is_primed:
             self._phase = "catching-up"
             self._last_success = datetime.fromtimestamp(self.state.reading.wall, UTC)
@@ -214,7 +210,7 @@ class Poller:
         """Run a statement function under the lease; raise `FencedError` if another process has taken the feed over."""
 
         def held(db: Database) -> Any:
-            feeds.hold(db, self._store.me, self._feed, self._epoch, self._options.lease)
+            feeds.hold(db, self._store.me, self._feed, self._epoch, self._options.lease, self._stored)
             return function(db)
 
         return await self._store.run(held)
@@ -250,12 +246,7 @@ class Poller:
     # Scans
 
     async def step(self) -> None:
-        """Wait until a scan, or a page of a deep scan, is due, and run it.
-
-        Raises:
-            LoginRejectedError: The service rejected the email or password. Other errors are retried.
-            StoreError: A page cannot be committed. The next scan finds it again.
-        """
+        """Wait until a scan, or a page of a deep scan, is due, and run it."""
         scan = await self._next()
         try:
             with self._client.hooks.span(ScanInfo(**self._facts(scan))):
@@ -284,7 +275,12 @@ class Poller:
             if deep is not None and deep_due <= now:
                 return deep
             # Some timers fire a little early.
-            await anyio.sleep(max(min(narrow_due, deep_due) - now, 0.001))
+            wait = max(min(narrow_due, deep_due) - now, 0.001)
+            if self._store.is_shared:
+                # A process that waits for the feed takes it once its lease ends.
+                await self.hold(lambda db: None)
+                wait = min(wait, self._options.lease / 3)
+            await anyio.sleep(wait)
 
     def _reaches(self, scan: Scan, now: Reading) -> bool:
         """Return whether a scan that ends now covers the watermark."""
@@ -393,10 +389,12 @@ class Poller:
         scan.uncertain |= {wire.index_of_raw(error.raw) for error in unreadable.values()}
         for key in sightings:
             self._missing_since.pop(key, None)
+        text = self._stored
         # One pass may skip a row that moves, which the next one finds.
         between = before.between(received, self._allowance or self.pace.interval)
 
         def write(db: Database) -> tuple[State, int, Sequence[Item], bool]:
+            nonlocal text
             state, moved = before, False
             missing: Sequence[Item] = ()
             events = self._compare(db, scan, sightings, unreadable, before.at(sent), between)
@@ -410,7 +408,8 @@ class Poller:
                 if gap is not None:
                     events.append(_new_event(f"gap:{before.time}", None, gap))
                 state = self._moved(scan)
-                feeds.put_state(db, self._feed, state.dump())
+                text = state.dump()
+                feeds.put_state(db, self._feed, text)
             return state, feeds.add_events(db, self._feed, events), missing, moved
 
         with anyio.CancelScope(shield=True):
@@ -419,7 +418,9 @@ class Poller:
             except BaseException:
                 # It may be committed or not. The next scan reads it again.
                 self._running.clear()
+                self._stored = ""
                 raise
+            self._stored = text
             scan.events += added
             self.open_events += added
 
@@ -555,14 +556,14 @@ class Poller:
     def _missing(self, db: Database, scan: Scan, now: float) -> list[Item]:
         """Return the items that a scan should have listed.
 
-        A listing that lacks much proves nothing for an hour: it may be a failed query, a cache or a stale replica. So
-        does an empty narrow scan.
+        A listing that lacks much, or is empty, proves nothing for an hour: it may be a failed query, a cache or a stale
+        replica.
         """
         since = now - scan.window + 1 if self._source.windowed else _NEVER
         live = feeds.live_items(db, self._feed, since)
         rows = [row for row in live if row.key not in scan.seen and row.subject not in scan.uncertain]
         is_much = len(rows) > _FEW and 2 * len(rows) > len(scan.seen)
-        if is_much or (not scan.seen and scan.tier is NARROW):
+        if is_much or not scan.seen:
             return [row for row in rows if now - self._missing_since.setdefault(row.key, now) >= _HOUR]
         return rows
 

@@ -81,6 +81,9 @@ class Source:
         self._listed = listed
         self._reported = Reported()
 
+    async def prepare(self) -> None:
+        """Look up what the filter of the events needs."""
+
     async def page(self, number: int, size: int, window: int) -> wire.Rows[Any]:
         """Fetch a page of what was updated in the last `window` seconds."""
         listed = self._listed
@@ -178,7 +181,7 @@ class Requests(Source):
 class Offers(Source):
     """Offers on the account's own requests: `new`, `changed`, `answered`, `gone` (service document, 4.7).
 
-    `prepare` is awaited before each page.
+    `prepare` looks up the codes of the filter.
     """
 
     name = "offers"
@@ -187,10 +190,9 @@ class Offers(Source):
         super().__init__(service, SEARCH_ALL)
         self._prepare = prepare
 
-    async def page(self, number: int, size: int, window: int) -> wire.Rows[Any]:
+    async def prepare(self) -> None:
         if self._prepare is not None:
             await self._prepare()
-        return await super().page(number, size, window)
 
     def row_key(self, record: Listing) -> Hashable:
         return record.index, *(offer.id for offer in record.offers)
@@ -261,10 +263,16 @@ class SelectedBids(Source):
         super().__init__(service, Listed("bids.list", "GET", "quote/bid", wire.BIDS, parameters))
         self._requests = requests
         self._without_contact: Counter[int] = Counter()
+        self._counted: set[int] = set()
+        self._first_size = 0
 
     async def page(self, number: int, size: int, window: int) -> wire.Rows[Any]:
-        if number == 0:
+        # Within a reading, the first page comes again in larger sizes alone.
+        if number == 0 and size <= self._first_size:
             self.is_partial = False
+            self._counted.clear()
+        if number == 0:
+            self._first_size = size
         return await super().page(number, size, window)
 
     def row_key(self, record: Bid) -> Hashable:
@@ -276,7 +284,9 @@ class SelectedBids(Source):
             if record.status != BidStatus.SELECTED:
                 return
             # Its contact may come with a later reading.
-            self._without_contact[record.index] += 1
+            if record.index not in self._counted:
+                self._without_contact[record.index] += 1
+                self._counted.add(record.index)
             if self._without_contact[record.index] < _READINGS_WITHOUT_CONTACT:
                 self.is_partial = True
                 return
@@ -299,7 +309,9 @@ class SelectedBids(Source):
 
 
 def hash_of(raw: object) -> str:
-    """Return a short hash of a row that cannot be read."""
+    """Return a short hash of a row that cannot be read, by its documented fields: others may change with each scan."""
+    if isinstance(raw, Mapping):
+        raw = {key: value for key, value in raw.items() if key in wire.names()} or raw
     return _digest(json.dumps(raw, sort_keys=True, default=str)).hex()
 
 

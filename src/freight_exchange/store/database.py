@@ -177,7 +177,8 @@ class SQLite(Database):
             raise
         if not self._files and self.path != _MEMORY:
             # The first commit has created the log.
-            self._files = [(path, _identity(path)) for path in (self.path, f"{self.path}-wal")]
+            paths = (self.path, f"{self.path}-wal", *([f"{self.path}.lock"] if self._lock else []))
+            self._files = [(path, _identity(path)) for path in paths]
 
     def tables(self) -> frozenset[str]:
         return frozenset(name for (name,) in self.run("SELECT name FROM sqlite_master WHERE type = 'table'"))
@@ -199,7 +200,6 @@ class SQLite(Database):
                 connection.close()
         lock, self._lock = self._lock, None
         if lock is not None:
-            _lock_holders.pop(self.path, None)
             lock.release()
         self._files.clear()
 
@@ -218,8 +218,9 @@ class SQLite(Database):
     def start_time(self) -> float:
         # The wall clock may have been set back.
         (largest,) = self.run(
-            "SELECT max(t) FROM (SELECT max(at) AS t FROM event UNION ALL SELECT max(at) FROM effect"
-            " UNION ALL SELECT max(last_seen) FROM item UNION ALL SELECT max(joined) FROM replica)"
+            "SELECT max(t) FROM (SELECT (SELECT at FROM event ORDER BY id DESC LIMIT 1) AS t"
+            " UNION ALL SELECT max(at) FROM effect UNION ALL SELECT max(joined) FROM replica"
+            " UNION ALL SELECT max(json_extract(state, '$.time')) FROM feed)"
         ).fetchone()
         return max(clock.wall_time(), largest or 0.0)
 
@@ -228,6 +229,7 @@ class SQLite(Database):
             _check_path(Path(self.path), self.place, must_exist=self._is_beside)
             if not self._is_beside:
                 self._lock = _take_lock(self.path, self.place)
+                _check_pages(self.path)
         address = f"file:{quote(self.path)}?mode=rw" if self._is_beside else self.path
         self._connection = sqlite3.connect(
             address, timeout=_BUSY, isolation_level=None, check_same_thread=False, uri=self._is_beside
@@ -235,19 +237,12 @@ class SQLite(Database):
         tables = self.tables()
         # Before anything is changed: a file of another program stays as it is.
         schema.find_version(self, tables)
-        if tables and self.path != _MEMORY and not self._is_beside:
-            # A damaged file must not grow: that would overwrite what could still be saved.
-            (result,) = self.run("PRAGMA integrity_check(1)").fetchone()
-            if result != "ok":
-                raise damage(self.path, str(result).splitlines()[-1])
         self.run("PRAGMA journal_mode = WAL")
         # What is committed survives a power cut. On macOS a plain fsync leaves it in the disk's cache.
         self.run("PRAGMA synchronous = FULL")
         self.run("PRAGMA fullfsync = 1")
         with self.transaction():
-            if self._is_beside and not tables:
-                raise StoreError(f"{self.place} is empty: a bot, or a watch with a store, makes it")
-            schema.prepare(self, self.tables())
+            schema.prepare(self, self.tables(), is_beside=self._is_beside)
 
     def _check_files(self) -> None:
         """Refuse to write into a file or log that was removed: such writes would be lost silently."""
@@ -538,6 +533,16 @@ def damage(path: str, details: str) -> StoreError:
     )
 
 
+def _check_pages(path: str) -> None:
+    """Refuse a damaged file before it is opened for writing: closing it would write its log back into it."""
+    if not Path(path).exists():
+        return
+    with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", timeout=_BUSY, uri=True)) as connection:
+        (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if result != "ok":
+        raise damage(path, str(result).splitlines()[-1])
+
+
 def _identity(path: str) -> object:
     try:
         status = os.stat(path)  # noqa: PTH116 - before each transaction
@@ -546,22 +551,16 @@ def _identity(path: str) -> object:
     return status.st_dev, status.st_ino
 
 
-_lock_holders: Final[dict[str, int]] = {}
-"""Process that holds the lock of each file. A forked child inherits entries, but not the locks."""
-
-
 def _take_lock(path: str, place: str) -> FileLock:
-    lock = FileLock.acquire(Path(f"{path}.lock"))
-    if lock is not None:
-        _lock_holders[path] = os.getpid()
-        return lock
-    if _lock_holders.get(path) == os.getpid():
-        raise HeldError(
-            f"{place} is open already in this process: feeds of one program share one Store object",
-            holder="this process",
-        )
+    for _ in range(_ATTEMPTS):
+        # A look whether it is locked holds it for a moment.
+        if (lock := FileLock.acquire(Path(f"{path}.lock"))) is not None:
+            return lock
+        time.sleep(_BETWEEN_TRIES)
     holder = _read_holder(path)
-    raise HeldError(f"{place} is held by {holder}: stop that one first", holder=holder)
+    raise HeldError(
+        f"{place} is held by {holder}: stop that one first; feeds of one program share one Store object", holder=holder
+    )
 
 
 def _read_holder(path: str) -> str:

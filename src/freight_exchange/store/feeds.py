@@ -56,7 +56,6 @@ class EventRow(NamedTuple):
     subject: int | None
     kind: str
     payload: bytes
-    at: float
     acked: bool
 
 
@@ -68,10 +67,8 @@ _TOUCH_ITEM: Final = """UPDATE item SET last_seen = :last_seen, updated_after = 
     WHERE feed = :feed AND key = :key"""
 _ADD_EVENT: Final = """INSERT INTO event (feed, key, subject, kind, payload, at)
     VALUES (:feed, :key, :subject, :kind, :payload, :at) ON CONFLICT (feed, key) DO NOTHING"""
-_HOLD: Final = "UPDATE feed SET lease_until = {NOW} + :lease WHERE id = :feed AND owner = :me AND epoch = :epoch"
-
-
-# The feed
+_HOLD: Final = """UPDATE feed SET lease_until = {NOW} + :lease
+    WHERE id = :feed AND owner = :me AND epoch = :epoch AND :state IN ('', coalesce(state, ''))"""
 
 
 def find_feed(db: Database, binding: int, name: str) -> int:
@@ -82,14 +79,18 @@ def find_feed(db: Database, binding: int, name: str) -> int:
     return int(db.run(sql, binding=binding, name=name).fetchone()[0])
 
 
-def hold(db: Database, me: int, feed: int, epoch: int, lease: float) -> None:
+def hold(db: Database, me: int, feed: int, epoch: int, lease: float, state: str = "") -> None:
     """Lock the feed until the commit, and extend its lease: the first statement of each transaction that adds events.
 
+    `state` is the one that this scan has written last; an empty one is not checked.
+
     Raises:
-        FencedError: Another scan has taken the feed over.
+        FencedError: Another scan has taken the feed over, or an earlier copy of the store was put back.
     """
-    if not db.run(_HOLD, feed=feed, me=me, epoch=epoch, lease=lease).rowcount:
-        raise FencedError(f"the lease of this feed in {db.place} is over: another process reads it")
+    if not db.run(_HOLD, feed=feed, me=me, epoch=epoch, lease=lease, state=state).rowcount:
+        raise FencedError(
+            f"this feed in {db.place} is not held any more: another process reads it, or an earlier copy was put back"
+        )
 
 
 def lock(db: Database, feed: int) -> None:
@@ -180,10 +181,9 @@ def count_open(db: Database, feed: int) -> int:
     return int(db.run("SELECT count(*) FROM event WHERE feed = :feed AND NOT acked", feed=feed).fetchone()[0])
 
 
-def acknowledge(db: Database, feed: int, ids: Sequence[int]) -> int:
-    """Acknowledge events, and return how many are left. The feed is held."""
-    db.among("UPDATE event SET acked = true WHERE id IN ({ids}) RETURNING id", "ids", ids)
-    return count_open(db, feed)
+def acknowledge(db: Database, ids: Sequence[int]) -> int:
+    """Acknowledge events. Return how many were not acknowledged yet."""
+    return len(db.among("UPDATE event SET acked = true WHERE id IN ({ids}) AND NOT acked RETURNING id", "ids", ids))
 
 
 def prune(db: Database, feed: int, *, items_before: float, retention: float) -> bool:
@@ -202,8 +202,8 @@ def prune(db: Database, feed: int, *, items_before: float, retention: float) -> 
         ORDER BY id LIMIT :limit) RETURNING id, at"""
     events = db.run(sql, feed=feed, before=db.now - retention, limit=_PRUNED_AT_A_TIME).fetchall()
     if events:
-        sql = "DELETE FROM delivery WHERE state = 'done' AND NOT EXISTS (SELECT 1 FROM event WHERE id = delivery.event)"
-        db.run(sql)
+        # None of them has an open delivery.
+        db.among("DELETE FROM delivery WHERE event IN ({ids}) RETURNING event", "ids", [id for id, _ in events])
         # A handler whose cursor is behind it has missed events.
         sql = """INSERT INTO meta (key, value) VALUES (:key, :value)
             ON CONFLICT (key) DO UPDATE SET value = excluded.value"""

@@ -23,7 +23,6 @@ import socket
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 import attrs
 
@@ -54,7 +53,6 @@ _FOREVER: Final = 1e11
 """Lease of the only replica of a file, whose lock excludes others, so that a machine may sleep for a week."""
 _KEPT: Final = 30 * 86_400.0
 """Seconds for which the row of a replica is kept. One that wakes later takes the database for a restored one."""
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 @attrs.frozen
@@ -94,14 +92,12 @@ class Adopted:
     """Unfinished work that `adopt` has found.
 
     Attributes:
-        deliveries: How many claims of ended replicas are ready again.
         effects: Ids of the effects that are this replica's from now on: none can be sent or arrive any more once
             `ORPHAN_AGE` has passed since the adoption, by this replica's own clock.
         orphans: Ids of this replica's own effects that have been in `sending` for longer than `ORPHAN_AGE`. The ledger
             resolves those that it knows nothing of.
     """
 
-    deliveries: int = 0
     effects: tuple[int, ...] = ()
     orphans: tuple[int, ...] = ()
 
@@ -140,9 +136,7 @@ def join(
         db.run("UPDATE replica SET lease_until = 0")
         db.run("UPDATE feed SET lease_until = 0")
     row = _bind(db, binding)
-    moved = db.run("SELECT value FROM meta WHERE key = 'moved'").fetchone()
-    if moved:
-        raise StoreError(f"{db.place} was moved into {moved[0]}: start the bot with that one")
+    check_not_moved(db)
     if old is not None and is_mine and old[0] != row:
         raise StoreError(f"{db.place} is open for another bot in this process: use one Store object for each")
     me = before if is_mine else 1 + secrets.randbelow(2**63 - 1)
@@ -168,6 +162,15 @@ def join(
         is_restarted=before != 0 and found[1] != stamp[1],
         stamp=found,
     )
+
+
+def check_not_moved(db: Database) -> None:
+    moved = db.run("SELECT value FROM meta WHERE key = 'moved'").fetchone()
+    if moved:
+        raise StoreError(
+            f"{db.place} was moved into {moved[0]}: use that one; if it is empty, run `store copy` again, which was"
+            " interrupted"
+        )
 
 
 def beat(db: Database, me: int, stamp: str = "") -> None:
@@ -215,13 +218,13 @@ def adopt(db: Database, me: int, writes: int = 0) -> Adopted:
     if freed:
         db.wake("work")
     found = tuple(sorted(id for (id,) in effects))
-    return Adopted(deliveries=freed, effects=found, orphans=tuple(sorted(id for (id,) in orphans if id not in found)))
+    return Adopted(effects=found, orphans=tuple(sorted(id for (id,) in orphans if id not in found)))
 
 
 def take_feed(db: Database, me: int, feed: int, *, lease: float = LEASE) -> int | None:
     """Take the right to scan a feed, unless another scan has it; return its epoch, or `None`.
 
-    `feeds.hold` extends the lease with each page. Nothing else does, so give one longer than the pause between scans.
+    `feeds.hold` extends the lease.
     """
     sql = f"""UPDATE feed SET owner = :me, epoch = epoch + 1, lease_until = {{NOW}} + :lease
         WHERE id = :feed AND {LIVING} AND (lease_until <= {{NOW}}
@@ -276,7 +279,7 @@ def _fenced(db: Database, me: int, writes: int = 0) -> FencedError:
 
 def _bind(db: Database, binding: Binding) -> int:
     """Return the row of a binding; insert it, and its feeds, if it is new."""
-    url = _normalised(binding.url)
+    url = binding.url
     found = db.run("SELECT id, url, account, name FROM binding ORDER BY id").fetchall()
     for row, *its in found:
         if its == [url, binding.account, binding.name]:
@@ -315,11 +318,3 @@ def _living(db: Database, binding: int) -> str:
     sql = "SELECT holder FROM replica WHERE binding = :row AND lease_until > {NOW} ORDER BY joined LIMIT 1"
     row = db.run(sql, row=binding).fetchone()
     return str(row[0]) if row else ""
-
-
-def _normalised(url: str) -> str:
-    """Return the parts of a URL that matter, so that two spellings of one are equal."""
-    parts = urlsplit(url)
-    host = (parts.hostname or "").rstrip(".")
-    port = "" if parts.port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
-    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}{parts.path.rstrip('/')}"

@@ -126,14 +126,12 @@ class Postgres(Database):
     def open(self) -> None:
         with self.transaction():
             tables = self.tables()
-            if self._is_beside and not tables:
-                raise StoreError(f"{self.place} has no store yet: a bot, or a watch with a store, makes it")
             if not self._is_beside:
                 self.run("SELECT pg_advisory_xact_lock(:key)", key=_MIGRATING)
                 tables = self.tables()
                 if not self.run("SELECT 1 FROM pg_namespace WHERE nspname = :name", name=_NAMESPACE).fetchone():
                     self.run(f"CREATE SCHEMA {_NAMESPACE}")
-            schema.prepare(self, tables)
+            schema.prepare(self, tables, is_beside=self._is_beside)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

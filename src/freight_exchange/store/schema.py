@@ -48,7 +48,7 @@ CREATE TABLE event (
     at {{REAL}} NOT NULL, acked boolean NOT NULL DEFAULT false, UNIQUE (feed, key));
 CREATE INDEX event_feed ON event (feed, id);
 CREATE INDEX event_open ON event (feed, id) WHERE NOT acked;
-CREATE INDEX event_subject ON event (feed, subject);
+CREATE INDEX event_subject ON event (subject, feed);
 
 CREATE TABLE handler (
     id {{ID}}, binding bigint NOT NULL, name text NOT NULL, feed bigint NOT NULL, cursor bigint NOT NULL,
@@ -99,9 +99,11 @@ def find_version(db: Database, tables: frozenset[str]) -> int:
     return version
 
 
-def prepare(db: Database, tables: frozenset[str]) -> None:
-    """Create the tables, or migrate those of an older version, in a transaction."""
+def prepare(db: Database, tables: frozenset[str], *, is_beside: bool) -> None:
+    """Create the tables, or migrate those of an older version, in a transaction; beside their process, only check."""
     version = find_version(db, tables)
+    if is_beside and version < VERSION:
+        raise StoreError(f"{db.place} has no store of this version yet: a bot, or a watch with a store, makes it")
     for migration in MIGRATIONS[version:]:
         for statement in filter(str.strip, migration.split(";")):
             db.run(statement)

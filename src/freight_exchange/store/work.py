@@ -195,8 +195,9 @@ _CLAIM: Final = f"""WITH due AS (
         SELECT event, handler FROM delivery AS one
         WHERE state = 'ready' AND not_before <= :now AND handler IN ({{handlers}}) AND {LIVING}
             AND NOT EXISTS (
-                SELECT 1 FROM delivery AS earlier WHERE earlier.handler = one.handler AND earlier.subject = one.subject
-                    AND earlier.event < one.event AND earlier.state IN ('ready', 'claimed') {{ONCE}})
+                SELECT 1 FROM delivery AS other WHERE other.handler = one.handler AND other.subject = one.subject
+                    AND other.state IN ('ready', 'claimed') AND (other.event < one.event OR other.state = 'claimed')
+                    {{ONCE}})
             AND NOT (coalesce(one.error, '') = :doubt AND EXISTS (
                 SELECT 1 FROM effect WHERE effect.binding = :binding AND effect.subject = one.subject
                     AND effect.state IN {OPEN} {{ONCE}}))
@@ -272,11 +273,11 @@ def settle(
     return True
 
 
-def release_others(db: Database, me: int, running: Sequence[int]) -> None:
-    """Return the claims of this replica whose commit had no reply: its handlers work on the events `running` alone."""
+def release_claims(db: Database, me: int) -> None:
+    """Return the claims of this replica, before it calls any handler: those whose commit had no reply."""
     sql = """UPDATE delivery SET state = 'ready', owner = NULL, attempts = attempts - 1, not_before = :now
-        WHERE state = 'claimed' AND owner = :me AND event NOT IN ({running}) RETURNING event"""
-    db.among(sql, "running", running, me=me, now=db.now)
+        WHERE state = 'claimed' AND owner = :me"""
+    db.run(sql, me=me, now=db.now)
 
 
 def is_busy(db: Database, handlers: Sequence[int]) -> bool:
@@ -340,7 +341,5 @@ def pending_gaps(db: Database, binding: int) -> list[EventRow]:
     return feeds.select_events(db, "binding = :binding AND kind = 'gap' AND NOT acked", join, binding=binding)
 
 
-def acknowledge(db: Database, events: Sequence[int]) -> int:
-    """Acknowledge events. Return how many were not acknowledged yet."""
-    sql = "UPDATE event SET acked = true WHERE id IN ({events}) AND NOT acked RETURNING id"
-    return len(db.among(sql, "events", events))
+def acknowledge_gaps(db: Database, binding: int) -> int:
+    return feeds.acknowledge(db, [gap.id for gap in pending_gaps(db, binding)])
