@@ -8,13 +8,15 @@ import importlib
 import os
 import zlib
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import certifi
 import hypothesis
 import pytest
+import trustme
 
 from freight_exchange.platform import clock
 from freight_exchange.testing import virtual_time_options
@@ -108,6 +110,18 @@ def _is_in_turn(item: pytest.Item) -> bool:
     if backend is None or item.get_closest_marker("both_backends") is not None:
         return True
     return backend == _BACKENDS[zlib.crc32(_without_backend(item).encode()) % len(_BACKENDS)]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Trust one authority: an HTTP client loads all of the world's certificates for longer than most tests take."""
+    file = tmp_path_factory.mktemp("authority") / "ca.pem"
+    trustme.CA().cert_pem.write_to_path(str(file))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(file))
+        patch.delenv("SSL_CERT_DIR", raising=False)
+        patch.setattr(certifi, "where", lambda: str(file))
+        yield
 
 
 @pytest.fixture(params=_BACKENDS)

@@ -35,7 +35,7 @@ async def test_failure_is_retried_with_backoff_then_dead(store: Store, caplog: p
         async with sandbox.running(bot) as trial:
             index = sandbox.publish()
             await trial.idle()
-            await anyio.sleep(HOUR)
+            await anyio.sleep(HOUR / 6)
             (dead,) = await bot.dead_letters()
             status = trial.status
 
@@ -156,7 +156,7 @@ async def test_drop_ends_delivery(store: Store, caplog: pytest.LogCaptureFixture
         async with sandbox.running(bot) as trial:
             index = sandbox.publish()
             await trial.idle()
-            await anyio.sleep(HOUR)
+            await anyio.sleep(HOUR / 6)
             assert await bot.dead_letters() == []
             status = trial.status
     assert calls.of("refuses") == [(index, 1)]

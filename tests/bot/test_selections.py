@@ -32,7 +32,7 @@ from freight_sandbox.wire import Reply
 
 pytestmark = pytest.mark.virtual_time
 
-LOOK = timedelta(minutes=2)
+LOOK = timedelta(minutes=1)
 CONTACTS = ("loadingPOC", "loadingCompany")
 
 

@@ -211,7 +211,7 @@ async def test_back_off_doubles_up_to_its_cap_with_jitter() -> None:
     [("unavailable_forever", False), ("refused", False), ("stall", True), ("throttled", False), ("throttled", True)],
 )
 async def test_requests_under_a_total_outage_are_bounded(fault: str, at_once: bool) -> None:
-    sandbox, calls = stocked(), 1_000
+    sandbox, calls = stocked(), 150
     async with client(sandbox, middleware=[unkept], deadline=1e6) as exchange:
         await exchange.login()
         arm(sandbox, fault, Kind.READ, times=None)
@@ -223,7 +223,7 @@ async def test_requests_under_a_total_outage_are_bounded(fault: str, at_once: bo
             for _ in range(calls):
                 tasks.start_soon(call) if at_once else await call()
         sent = len(sandbox.audit_log.calls_to("POST", Kind.READ.value))
-        assert calls < sent <= calls * (1.10 if fault == "throttled" else 1.05)
+        assert calls < sent <= calls + 500 // (5 if fault == "throttled" else 14)
         # Once it is over, successes fill the budget again, and a single failure is retried once more.
         sandbox.exchange.faults.clear()
         for _ in range(20):

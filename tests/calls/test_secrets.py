@@ -318,7 +318,7 @@ async def test_no_reply_of_a_proxy_shows_its_password(answer: str) -> None:
         {"proxy": f"http://me:{_QUOTED}@proxy.example:70000"}, {"proxy": f"http://me:{_QUOTED}@[::1"},
         {"proxy": f"http://me:{_QUOTED}@proxy.example\x00"}, {"proxy": f"http://me:{_QUOTED}@xn--a☃.example"},
         {"proxy": f"http://me:{_QUOTED}\x01@proxy.example"},
-        {"proxy": f"http://me:{_QUOTED}@proxy.example", "http_client": httpx.AsyncClient()},
+        {"proxy": f"http://me:{_QUOTED}@proxy.example", "http_client": httpx.AsyncClient(verify=False)},
         {"proxy": f"http://me:{_QUOTED}@proxy.example", "verify": 7},
         {"proxy": f"http://me:{_QUOTED}@proxy.example", "keepalive": -1},
         {"proxy": f"http://me:{_QUOTED}@proxy.example", "base_url": "https://host\x00/api"},

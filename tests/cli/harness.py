@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from fcntl import ioctl
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import pytest
@@ -207,28 +207,45 @@ class Terminal:
         return os.write(self._descriptor, keys) > 0
 
 
-def run_on_terminal(arguments: Sequence[str], answers: Mapping[str, str], *, columns: int = 120) -> tuple[int, str]:
-    """Run the program on a terminal, answer its prompts, and return the status and the final screen."""
-    with open_terminal(arguments, columns=columns) as terminal:
-        unanswered = dict(answers)
-        output = ""
-        deadline = time.monotonic() + TIMEOUT
-        while (piece := terminal.read()) is not None:
-            assert time.monotonic() < deadline, output
-            output += piece
-            for prompt in [prompt for prompt in unanswered if prompt in output]:
-                terminal.type(f"{unanswered.pop(prompt)}\n".encode())
-        assert not unanswered, f"never asked: {unanswered}; but: {output}"
-        return terminal.process.wait(TIMEOUT), render_screen(output)
+_END: Final = "\x1c"
+_SESSION: Final = f"""
+import json, sys
+from freight_exchange.cli.app import run
+for words in json.loads(sys.argv[1]):
+    status = run(words)
+    print(status, end={_END!r}, flush=True)
+"""
+
+
+def run_session(
+    commands: Sequence[Sequence[str]], answers: Sequence[Mapping[str, str]], *, columns: int
+) -> Iterator[tuple[int, str]]:
+    """Run commands one after the other in a process on a terminal, and yield the status and the screen of each."""
+    program = (sys.executable, "-c", _SESSION)
+    with open_terminal([json.dumps([*map(list, commands)])], program=program, columns=columns) as terminal:
+        output, deadline = "", time.monotonic() + TIMEOUT
+        for replies in answers:
+            unanswered = dict(replies)
+            while _END not in output:
+                piece = terminal.read()
+                assert piece is not None, output
+                assert time.monotonic() < deadline, output
+                output += piece
+                for prompt in [prompt for prompt in unanswered if prompt in output]:
+                    terminal.type(f"{unanswered.pop(prompt)}\n".encode())
+            assert not unanswered, f"never asked: {unanswered}; but: {output}"
+            shown, _, output = output.partition(_END)
+            screen, _, status = shown.rpartition("\n")
+            yield int(status), render_screen(f"{screen}\n")
 
 
 @contextmanager
-def open_terminal(arguments: Sequence[str], *, columns: int = 120) -> Iterator[Terminal]:
+def open_terminal(arguments: Sequence[str], *, program: Sequence[str] = (), columns: int = 120) -> Iterator[Terminal]:
     """Start the program on a terminal."""
     descriptor, child_descriptor = pty.openpty()
     ioctl(child_descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     process = subprocess.Popen(
-        [*locate_program(), *arguments],
+        [*(program or locate_program()), *arguments],
         stdin=child_descriptor,
         stdout=child_descriptor,
         stderr=child_descriptor,

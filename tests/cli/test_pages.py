@@ -8,7 +8,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from tests.cli.harness import Shell, locate_program, run_on_terminal
+from tests.cli.harness import Shell, locate_program, run_session
 from tools import commands
 from tools.pages import ROOT
 
@@ -67,10 +67,10 @@ def test_sessions_on_page_are_current(shell: Shell) -> None:
     commands = " ".join(command for command, _ in steps)
     for word in ("login", "requests list", "requests watch", "bids submit", "offers approve"):
         assert word in commands
-    for command, output in steps:
-        words = shlex.split(command.replace(BASE_URL, root))
-        assert words.pop(0) == "freight-exchange"
-        status, screen = run_on_terminal(words, prompt_answers(output), columns=140)
+    lines = [shlex.split(command.replace(BASE_URL, root)) for command, _ in steps]
+    assert {name for name, *_ in lines} == {"freight-exchange"}
+    ends = run_session([words for _, *words in lines], [prompt_answers(output) for _, output in steps], columns=140)
+    for (command, output), (status, screen) in zip(steps, ends, strict=True):
         assert normalize(screen.replace(root, BASE_URL)) == normalize(output), command
         assert status == 0
     (offer,) = shell.exchange.audit_log.offers

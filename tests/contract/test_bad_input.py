@@ -265,11 +265,11 @@ CLIENTS: dict[str, tuple[str, dict[str, Any]]] = {
     "another HTTP client": ("http_client", {"http_client": object()}),
     "a synchronous HTTP client": ("http_client", {"http_client": httpx.Client}),
     "a proxy beside an HTTP client": (
-        "proxy, verify and trust_env are its own", {"http_client": httpx.AsyncClient(), "proxy": "http://proxy.example"},
+        "proxy, verify and trust_env are its own", {"http_client": httpx.AsyncClient(verify=False), "proxy": "http://proxy.example"},
     ),
     "certificates beside an HTTP client": (
         "proxy, verify and trust_env are its own",
-        {"http_client": httpx.AsyncClient(), "verify": ssl.create_default_context()},
+        {"http_client": httpx.AsyncClient(verify=False), "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)},
     ),
     "a SOCKS proxy": ("SOCKS", {"proxy": "socks5://proxy.example:1080"}),
     "a SOCKS proxy that resolves names": (r"httpx\[socks\]", {"proxy": "socks5h://proxy.example:1080"}),

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools.pages import PAGES, ROOT, WAYS, follow_tutorial, run_page, snippets_of
+from tools.pages import PAGES, WAYS, follow_tutorial, run_page, snippets_of
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +27,9 @@ def test_blocks_of_a_page_run(page: Path, tmp_path: Path) -> None:
     problems = run_page(page, tmp_path)
     assert {name: problem for name, problem in problems.items() if problem} == {}
     assert {*problems} == {snippet.name for snippet in snippets_of(page) if snippet.way != "saved"}
+    if page.stem == "operate":
+        (trace,) = re.findall(r"```text\n(.*?)```", page.read_text(), re.DOTALL)
+        assert (tmp_path / "show_trace" / "output.txt").read_text() == trace
 
 
 @pytest.mark.parametrize(
@@ -82,10 +85,3 @@ def test_the_tutorial_to_the_letter(tmp_path: Path) -> None:
     # This project's own tests load a plugin that the reader does not have.
     environment = {"PATH": path, "PYTHONWARNINGS": "error", "PYTEST_ADDOPTS": "-p no:asyncio"}
     follow_tutorial(tmp_path, os.environ | environment, replaced)
-
-
-def test_trace_on_the_page_is_as_printed(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "operate.md"
-    run_page(page, tmp_path)
-    (shown,) = re.findall(r"```text\n(.*?)```", page.read_text(), re.DOTALL)
-    assert (tmp_path / "show_trace" / "output.txt").read_text() == shown

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 from collections.abc import Iterator
+from pathlib import Path
 
 from tests.repo.test_docs import PUBLIC
 from tools.pages import ROOT
@@ -34,7 +36,12 @@ EXCEPTIONS = {
 }
 # Of named tuples, and of trio, whose order of tasks a seed must repeat.
 FOREIGN = {"_exit", "_replace", "_asdict", "_r", "_ALLOW_DETERMINISTIC_SCHEDULING"}
-TREES = {path: ast.parse(path.read_text()) for name in FOLDERS for path in (ROOT / "tests" / name).rglob("*.py")}
+
+
+@functools.cache
+def trees() -> dict[Path, ast.AST]:
+    """Return the modules of the tests, parsed."""
+    return {path: ast.parse(path.read_text()) for name in FOLDERS for path in (ROOT / "tests" / name).rglob("*.py")}
 
 
 def imports_of(tree: ast.AST) -> Iterator[tuple[str, str]]:
@@ -88,15 +95,16 @@ def findings_in(name: str, tree: ast.AST) -> list[str]:
 
 
 def test_tests_import_documented_names_only() -> None:
-    assert [finding for path, tree in TREES.items() for finding in findings_in(str(path), tree)] == []
+    assert [finding for path, tree in trees().items() for finding in findings_in(str(path), tree)] == []
 
 
 def test_tests_use_no_private_attribute_of_the_packages() -> None:
     # Helpers of the tests have private names as well; a class may be defined in another file of its folder.
-    own = {folder: {name for path, tree in TREES.items() if path.is_relative_to(folder) for name in defined_in(tree)}
-           for folder in {path.parent for path in TREES}}  # fmt: skip
+    own = {folder: {name for path, tree in trees().items() if path.is_relative_to(folder) for name in defined_in(tree)}
+           for folder in {path.parent for path in trees()}}  # fmt: skip
     used = {
-        path: {*private_of(tree, own[path.parent] | FOREIGN | exceptions_of(str(path)))} for path, tree in TREES.items()
+        path: {*private_of(tree, own[path.parent] | FOREIGN | exceptions_of(str(path)))}
+        for path, tree in trees().items()
     }
     assert {path: names for path, names in used.items() if names} == {}
 

@@ -121,10 +121,10 @@ RULES: dict[str, Rule] = {
             (60.0, lambda: market.sandbox.exchange.select(FIRST, market.sandbox.now())),
         ],
         ["new 5002", "answered 5001"],
-        lasts=3 * HOUR,
+        lasts=70 * MINUTE,
     ),
     "an approval that another row of the same request shows": Rule(
-        _joined, ["new 5002", "answered 5001"], lasts=3 * HOUR, profile={"selected_offer_shape": "collection"}
+        _joined, ["new 5002", "answered 5001"], lasts=70 * MINUTE, profile={"selected_offer_shape": "collection"}
     ),
     "a decline": Rule(
         lambda market: [(5.0, lambda: _set_status(market, "declined"))],
@@ -142,7 +142,7 @@ RULES: dict[str, Rule] = {
     "no offer as gone that only the listing lacks": Rule(
         lambda market: [(5.0, lambda: market.offer(2)), (60.0, _remove(market, FIRST, look_ups=False))],
         ["new 5002"],
-        lasts=6 * HOUR,
+        lasts=2 * HOUR,
     ),
     "no offer as gone while look-ups show no offers": Rule(
         lambda market: [
@@ -151,7 +151,7 @@ RULES: dict[str, Rule] = {
             (0.0, lambda: setattr(market, "found", lambda index, rows: rows.clear())),
         ],
         ["new 5002"],
-        lasts=6 * HOUR,
+        lasts=2 * HOUR,
     ),
     "no offers as gone for an hour where many are missing": Rule(
         lambda market: [
@@ -178,12 +178,12 @@ RULES: dict[str, Rule] = {
         ["new 5002", "gone 5001", "changed 5001 again"],
     ),
     "an offer without an identifier, once": Rule(
-        lambda market: [(5.0, _amend(market, FIRST, offerId=None))], ["unreadable 1"], lasts=3 * HOUR
+        lambda market: [(5.0, _amend(market, FIRST, offerId=None))], ["unreadable 1"], lasts=70 * MINUTE
     ),
     "an amount that cannot be read": Rule(
         lambda market: [(5.0, _amend(market, FIRST, offerAmount="much"))],
         ["changed 5001", "unreadable 1"],
-        lasts=3 * HOUR,
+        lasts=70 * MINUTE,
     ),
     "an offer behind a page of hidden rows": Rule(
         lambda market: [
@@ -309,10 +309,10 @@ async def test_requests_without_a_reading_order_are_read_calmly() -> None:
         market.offer(index)
     market.listed = lambda page, rows: market.sandbox.exchange.reorder()
     async with market.watched(offers=True):
-        await anyio.sleep(HOUR)
+        await anyio.sleep(20 * MINUTE)
         bodies = market.requests_of(LISTING)
     assert sorted(market.told) == sorted(f"new {FIRST + n}" for n in range(30))
-    assert len(bodies) <= 12 * 135
+    assert len(bodies) <= 4 * 135
 
 
 async def test_failure_hides_no_offer_and_proves_no_absence() -> None:

@@ -147,12 +147,12 @@ RULES: dict[str, Rule] = {
         lambda market: [(5.0, market.publish)], ["new 3"], 7 * HOUR
     ),
     "no withdrawal of a request that a look-up finds": Rule(
-        lambda market: [(5.0, market.publish), (40.0, lambda: market.hide(3))], ["new 3"], 3 * HOUR
+        lambda market: [(5.0, market.publish), (40.0, lambda: market.hide(3))], ["new 3"], 70 * MINUTE
     ),
     "no withdrawal while look-ups do not find what is listed": Rule(
         lambda market: [(5.0, lambda: market.publish_many(2)), *_denied_look_ups(market)],
         ["new 3", "new 4", "new 5"],
-        lasts=3 * HOUR,
+        lasts=70 * MINUTE,
     ),
     "no withdrawals for an hour where much is missing": Rule(
         lambda market: [
@@ -204,7 +204,7 @@ RULES: dict[str, Rule] = {
     "a row that cannot be read, once, and the others": Rule(
         lambda market: [(5.0, lambda: (market.publish_many(3), _broken(market, 4)()))],
         ["new 3", "unreadable None", "new 5"],
-        lasts=2 * HOUR,
+        lasts=70 * MINUTE,
     ),
     "a row that cannot be read, again with other content": Rule(
         lambda market: [(5.0, lambda: (market.publish(), _broken(market, 3)())), (60.0, _broken(market, 3, text="y"))],
@@ -617,11 +617,11 @@ async def test_outage_gets_no_more_requests_than_health(name: str) -> None:
     async with market.watched(client=market.client(hooks=[records.append])):
         await anyio.sleep(10 * MINUTE)
         healthy = len(market.requests_of())
-        await anyio.sleep(HOUR)
+        await anyio.sleep(30 * MINUTE)
         healthy = len(market.requests_of()) - healthy
         market.strike(*(faults := OUTAGES[name](path=LISTING, times=None)))
         began = len(market.requests_of())
-        await anyio.sleep(HOUR)
+        await anyio.sleep(30 * MINUTE)
         failing = len(market.requests_of()) - began
         status = market.feed.status()
         market.sandbox.exchange.faults.disarm(*faults)
@@ -642,7 +642,7 @@ async def test_every_other_request_failing_gets_no_more_requests_than_health() -
             if is_failing:
                 faults = FAULTS["unavailable"](path=LISTING, times=None)
                 market.strike(*(attrs.evolve(one, when=_every_other()) for one in faults))
-            await anyio.sleep(2 * HOUR)
+            await anyio.sleep(HOUR)
         counts.append(len(market.requests_of()))
     assert counts[1] <= 1.2 * counts[0]
 
