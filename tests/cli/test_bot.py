@@ -220,6 +220,8 @@ def test_fleet_is_moved_to_a_database_and_managed_there(shell: Shell, address: s
     nothing = shell("bot", "status", "--store", address)
     assert (nothing.status, "has no store of this version yet" in nothing.err) == (Status.STORE, True)
     assert shell("store", "copy", "bot.db", address, "--yes").out.startswith("Copied and verified: 1 binding")
+    moved = shell("bot", "dead", "drop", "--all", "--yes", "--store", "bot.db")
+    assert (moved.status, "was moved into the database" in moved.err) == (Status.STORE, True)
     shell.set("FREIGHT_EXCHANGE_STORE", address)
     assert shell("bot", "status", "--check").err.endswith("; 1 parked; 1 dead; 1 gap\n")
     assert shell("bot", "gaps", "ack", "--yes").out == "1 gap acknowledged.\n"

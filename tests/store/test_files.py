@@ -17,7 +17,6 @@ import pytest
 import trio.testing
 from tests.store.support import BINDING, read, write
 
-from freight_exchange.bot.admin import BotFile
 from freight_exchange.errors import HeldError, StoreAwayError, StoreError
 from freight_exchange.store import MemoryStore, Store, fleet
 from freight_exchange.store.copy import backup, move
@@ -298,8 +297,6 @@ class TestCopies:
         async with Store(path) as store:
             with pytest.raises(StoreError, match=r"was moved into the database .*: use that one"):
                 await store.join(BINDING)
-        with pytest.raises(StoreError, match="was moved into the database"):
-            await anyio.to_thread.run_sync(BotFile(path).acknowledge_gaps)
         async with Store(address) as store:
             await store.join(BINDING)
             assert len((await store.run(fleet.adopt, store.me)).effects) == 1

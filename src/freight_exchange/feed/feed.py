@@ -145,7 +145,7 @@ Verdict = Literal["unseen", "unreadable", "baseline", "excluded", "waiting", "ha
 
 @attrs.frozen(kw_only=True)
 class ScanStatus(Serializable):
-    """What the statuses of all feeds have.
+    """Fields that the statuses of all feeds have.
 
     Attributes:
         state: `priming` until the first scan is complete; `live`; `catching-up` after a restart, or after a scan that
