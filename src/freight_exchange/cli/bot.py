@@ -266,13 +266,11 @@ def _add_change(verb: str, done: str, help: str) -> None:
         if not (letters or every):
             message = f"there is no dead letter of event {event} and handler {handler}: see `bot dead list`"
             raise Failure(message, Status.NOT_FOUND)
-        count = counted(len(letters), "dead letter")
         if letters:
-            _ask(f"{verb.title()} {count}?", out)
+            _ask(f"{verb.title()} {counted(len(letters), 'dead letter')}?", out)
         changed = sum(getattr(file, verb)(letter.event, letter.handler) for letter in letters)
-        key = "replayed" if verb == "replay" else "dropped"
-        count = counted(changed, "dead letter")
-        out.result(done.format(count) if letters else "There are no dead letters.", {key: changed})
+        words = done.format(counted(changed, "dead letter")) if letters else "There are no dead letters."
+        out.result(words, {"replayed" if verb == "replay" else "dropped": changed})
 
 
 _REPLAY = "Call HANDLER again for EVENT, as if for the first time. Fix the handler first."
