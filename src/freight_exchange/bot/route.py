@@ -126,7 +126,7 @@ class Routing:
             if cursor.position >= 0:
                 by_feed.setdefault(cursor.feed, []).append(cursor)
         found = [
-            (feed, cursors, work.events_after(db, feed, min(cursor.position for cursor in cursors)))
+            (feed, cursors, work.events_to_route(db, feed, min(cursor.position for cursor in cursors)))
             for feed, cursors in by_feed.items()
         ]
         return [one for one in found if one[-1]]
@@ -184,5 +184,5 @@ def _first_events(
     between = None, datetime.fromtimestamp(db.now, UTC)
     return [
         (key, subject, source.event(db, "first", record, None, between, returned=False))
-        for key, subject, record in work.live_items(db, feed, after, limit)
+        for key, subject, record in work.listed_items(db, feed, after, limit)
     ]

@@ -113,7 +113,7 @@ def orphans(db: Database, binding: int, names: Sequence[str]) -> list[tuple[str,
     return db.among(sql, "names", names, binding=binding)
 
 
-def live_items(db: Database, feed: int, after: str, limit: int) -> list[tuple[str, int | None, bytes]]:
+def listed_items(db: Database, feed: int, after: str, limit: int) -> list[tuple[str, int | None, bytes]]:
     """Return listed items in the order of their keys: key, subject and record."""
     sql = """SELECT key, subject, record FROM item WHERE feed = :feed AND record IS NOT NULL AND length(digest) > 0
         AND key > :after ORDER BY key LIMIT :limit"""
@@ -161,7 +161,7 @@ def _move(db: Database, cursor: Cursor, position: int) -> bool:
 # Routing
 
 
-def events_after(db: Database, feed: int, position: int) -> list[EventRow]:
+def events_to_route(db: Database, feed: int, position: int) -> list[EventRow]:
     return feeds.select_events(db, "feed = :feed AND event.id > :position", feed=feed, position=position)
 
 
