@@ -177,9 +177,10 @@ class _Checker:
     # At least once, and no more after an acknowledgement
 
     def _deliveries(self) -> Iterator[str]:
-        last: dict[tuple[str, int | None, State], Told] = {}
+        last: dict[tuple[str, int | None, State, State | None], Told] = {}
         for told in self._history.told:
-            key = told.kind, told.index, told.content
+            # An update that was undone between looks the same but for what was before.
+            key = told.kind, told.index, told.content, told.previous
             if told.index is not None:
                 self._tellings[told.index].append(told)
             before = last.get(key)
