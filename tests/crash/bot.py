@@ -196,6 +196,8 @@ class BotTrial:
                             break
                 market.cancel_scope.cancel()
             self._exchange.faults.clear()
+            # A short trial on a fast machine may have none so far.
+            self._select()
             await self._rest(forks, face.url)
         self.counts["kills"] = self.points.total()
         self.counts["faults that struck"] = len(self._exchange.faults.fired)
