@@ -42,6 +42,16 @@ _MIN_RETRIES: Final = 1
 before the first call."""
 
 
+@attrs.define(eq=False)
+class _Settlement:
+    """Result of a delivery to record; `is_recorded` is `False` if another replica has taken the delivery over."""
+
+    claimed: work.Claimed
+    verdict: Verdict
+    merged: Sequence[int]
+    is_recorded: bool | None = None
+
+
 class Worker:
     """Calls the handlers of due deliveries of a session, up to `concurrency` at a time."""
 
@@ -54,6 +64,8 @@ class Worker:
         self._logged = set[Hashable]()
         self._random = Random()
         self._running = 0
+        self._settling = anyio.Lock()
+        self._unsettled: list[_Settlement] = []
         self._outage_began: dict[tuple[int, int], float] = {}
 
     async def run(self) -> None:
@@ -211,14 +223,37 @@ class Worker:
             _logger.debug("traceback of handler %s", handler.id, exc_info=error, extra=extra)
 
     async def _settle(self, claimed: work.Claimed, delivery: Delivery, verdict: Verdict) -> None:
-        merged = delivery.merged if verdict.state == "done" else ()
+        own = _Settlement(claimed, verdict, delivery.merged if verdict.state == "done" else ())
         reach("before settle")
-        if await self._store.run(
-            work.settle, self._store.me, claimed, verdict.state,
-            delay=verdict.delay, error=verdict.error, refund=verdict.refund, merged=merged,
-        ):  # fmt: skip
-            self._metrics.deliveries[delivery.name, verdict.ending] += 1 + len(merged)
+        self._unsettled.append(own)
+        # Deliveries that end during a commit share the next one.
+        async with self._settling:
+            if own.is_recorded is None:
+                await self._commit(own)
+        if own.is_recorded:
+            self._metrics.deliveries[delivery.name, verdict.ending] += 1 + len(own.merged)
         reach("after settle")
+
+    async def _commit(self, own: _Settlement) -> None:
+        shared, self._unsettled = self._unsettled, []
+
+        def settle(db: Database) -> list[bool]:
+            return [
+                work.settle(
+                    db, self._store.me, one.claimed, one.verdict.state, delay=one.verdict.delay,
+                    error=one.verdict.error, refund=one.verdict.refund, merged=one.merged,
+                )
+                for one in shared
+            ]  # fmt: skip
+
+        try:
+            recorded = await self._store.run(settle)
+        except BaseException:
+            # The others try themselves.
+            self._unsettled = [one for one in shared if one is not own] + self._unsettled
+            raise
+        for one, is_recorded in zip(shared, recorded, strict=True):
+            one.is_recorded = is_recorded
 
 
 def _load(claimed: work.Claimed, handler: str) -> Delivery:
