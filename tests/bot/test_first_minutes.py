@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -10,7 +12,7 @@ import pytest
 from tests.bot.rig import BIDS, amounts_on, approve, eventually, new_bot, offers, run_until_idle
 from tools.pages import ROOT, snippets_of
 
-from freight_exchange import Bot, Context, RateRequest
+from freight_exchange import Bot, Context, RateRequest, RetryPolicy
 from freight_exchange.bot import OfferContext, RequestContext, SelectedContext
 from freight_exchange.models import Bid, Offer
 from freight_exchange.store import Store
@@ -85,6 +87,22 @@ async def test_offer_follows_a_publication_within_three_seconds() -> None:
             began = anyio.current_time()
             await eventually(lambda index=index: amounts_on(sandbox, index))  # type: ignore[misc]
             assert anyio.current_time() - began < 3
+
+
+async def test_bot_that_starts_before_the_service_tries_after_half_a_minute_at_most(store: Store) -> None:
+    sandbox, bot = Sandbox(), new_bot(store)
+    bot.on_new(offers())
+    sandbox.strike(*FAULTS["unavailable_forever"]())
+    index = sandbox.publish()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(bot.serve, exchange=sandbox.client(retries=RetryPolicy(attempts=1))))
+        await anyio.sleep(300)
+        tries = [call.time for call in sandbox.audit_log.calls]
+        sandbox.exchange.faults.clear()
+        await eventually(lambda: amounts_on(sandbox, index), timedelta(seconds=45))
+        bot.stop()
+    assert [round(later - earlier) for earlier, later in pairwise(tries)][:7] == [1, 2, 4, 8, 16, 30, 30]
+    assert len(tries) <= 16
 
 
 async def test_selection_is_told_at_the_pace_of_the_feed() -> None:
