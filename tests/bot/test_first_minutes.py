@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,7 +19,7 @@ from freight_exchange import Bot, Context, RateRequest, RetryPolicy
 from freight_exchange.bot import OfferContext, RequestContext, SelectedContext
 from freight_exchange.models import Bid, Offer
 from freight_exchange.store import Store
-from freight_exchange.testing import FAULTS, Cargo, Sandbox
+from freight_exchange.testing import FAULTS, Cargo, Sandbox, inline_store
 
 pytestmark = pytest.mark.virtual_time
 
@@ -205,3 +208,17 @@ async def test_store_that_is_lost_again_and_again_is_logged_once_a_minute(
     counts = [sum(text in line for line in caplog.messages) for text in ("lost its place", "running: noted")]
     assert 1 <= counts[0] < 20
     assert counts[1] == 1 + counts[0]
+
+
+async def test_lock_of_another_program_is_waited_out(tmp_path: Path) -> None:
+    sandbox, path = Sandbox(), tmp_path / "bot.db"
+    bot = new_bot(inline_store(path), interval=timedelta(seconds=1))
+    bot.on_new(offers())
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            index = sandbox.publish()
+            await anyio.sleep(8)
+        await eventually(lambda: amounts_on(sandbox, index))
+        assert trial.status.state == "running"
