@@ -30,7 +30,9 @@ from datetime import timedelta
 from functools import partial
 
 import anyio
-from freight_exchange import Bot, FreightExchange
+from freight_exchange import Bot, FreightExchange, StoreError
+from freight_exchange.errors import HeldError
+from freight_exchange.store import Store
 from freight_exchange.testing import FAULTS, Profile, Sandbox
 
 options = json.loads(sys.argv[1])
@@ -64,6 +66,21 @@ async def leave_a_thread(tasks):
     tasks.start_soon(partial(anyio.to_thread.run_sync, never_heeds, abandon_on_cancel=True))
     while not threads:
         await anyio.sleep(0.01)
+
+
+class FailingTwice(Store):
+    # Once a handler was called, two tasks fail at once, with different errors.
+    first = None
+
+    async def run(self, function, /, *args, **kwargs):
+        if begun:
+            if self.first is not None:
+                self.first.set()
+                raise HeldError("locked", holder="another program")
+            self.first = anyio.Event()
+            await self.first.wait()
+            raise StoreError("damaged")
+        return await super().run(function, *args, **kwargs)
 
 
 sandbox = Sandbox(Profile(token_lifetime=options.get("token_lifetime", 3600)))
@@ -117,7 +134,7 @@ async def close():
 
 bot = Bot(
     client,
-    store=options.get("store"),
+    store=FailingTwice(options["store"]) if options.get("fails twice") else options.get("store"),
     start="backfill",
     interval=timedelta(seconds=1),
     drain=timedelta(seconds=options.get("drain", 30)),

@@ -373,25 +373,31 @@ async def test_offer_that_arrives_after_a_kill_is_found() -> None:
 # Calm
 
 
-async def test_hundred_doubts_share_their_readings() -> None:
+async def quote(run: Process, event: Delivery) -> None:
+    """Offer again and again until the service takes it, as a handler does that tries a second after each error."""
+    while True:
+        try:
+            await run.offer(await run.claim(event))
+        except RetryLater as later:
+            await anyio.sleep(later.delay)
+        except OfferInDoubtError:
+            await run.resolved(event.subject)
+        except FreightExchangeError:
+            await anyio.sleep(1)
+        else:
+            return
+
+
+@pytest.mark.parametrize("settle", [5.0, 30.0])
+async def test_hundred_doubts_share_their_readings(settle: float) -> None:
     """Only the address of offers fails, and does not recover."""
-    sandbox, settle = Sandbox(), 30.0
+    sandbox = Sandbox()
     indexes = [sandbox.publish() for _ in range(100)]
     strike(sandbox, "unavailable_forever", times=None)
     minutes: list[int] = []
     async with process(sandbox, MemoryStore(), settle=settle) as run, anyio.create_task_group() as tasks:
-
-        async def quote(event: Delivery) -> None:
-            while True:
-                try:
-                    await run.offer(await run.claim(event))
-                except RetryLater as later:
-                    await anyio.sleep(later.delay)
-                except OfferInDoubtError:
-                    await run.resolved(event.subject)
-
         for index in indexes:
-            tasks.start_soon(quote, await run.event(index))
+            tasks.start_soon(quote, run, await run.event(index))
         for _ in range(10):
             before = len(sandbox.audit_log.calls)
             await anyio.sleep(60)
@@ -423,22 +429,8 @@ async def test_one_probe_goes_before_all_writes(fault: str) -> None:
     indexes = [sandbox.publish() for _ in range(100)]
     strike(sandbox, fault, times=None)
     async with process(sandbox, MemoryStore(), settle=30.0) as run, anyio.create_task_group() as tasks:
-
-        async def quote(event: Delivery) -> None:
-            while True:
-                try:
-                    await run.offer(await run.claim(event))
-                except RetryLater as later:
-                    await anyio.sleep(later.delay)
-                except OfferInDoubtError:
-                    await run.resolved(event.subject)
-                except FreightExchangeError:
-                    await anyio.sleep(1)
-                else:
-                    return
-
         for index in indexes:
-            tasks.start_soon(quote, await run.event(index))
+            tasks.start_soon(quote, run, await run.event(index))
         await anyio.sleep(60)
         assert sent(sandbox) <= 12
         await anyio.sleep(240)
@@ -447,6 +439,26 @@ async def test_one_probe_goes_before_all_writes(fault: str) -> None:
         await anyio.sleep(900)
         tasks.cancel_scope.cancel()
     assert [amounts_on(sandbox, index) for index in indexes] == [[AMOUNT]] * 100
+
+
+async def test_rate_limit_of_the_service_refuses_few_writes() -> None:
+    """It takes four offers a second, and answers the others with 429 and no `Retry-After`."""
+    sandbox = Sandbox()
+    indexes = [sandbox.publish() for _ in range(100)]
+
+    def is_refused(call: Any) -> bool:
+        taken = [one for one in sandbox.audit_log.calls_to("POST", OFFER) if one.status == 200]
+        return call.path == OFFER and len(taken) >= 4 and taken[-4].time > sandbox.now() - 1
+
+    too_many = json_reply(429, {"message": "Too many requests."})
+    sandbox.strike(Fault(name="rate", when=is_refused, processed=False, times=None, mutate=too_many))
+    async with process(sandbox, MemoryStore()) as run:
+        with anyio.fail_after(120):
+            async with anyio.create_task_group() as tasks:
+                for index in indexes:
+                    tasks.start_soon(quote, run, await run.event(index))
+    assert [amounts_on(sandbox, index) for index in indexes] == [[AMOUNT]] * 100
+    assert sent(sandbox) <= 200
 
 
 # Cancellation, fences, and other replicas

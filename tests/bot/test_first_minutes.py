@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from datetime import timedelta
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,11 +15,11 @@ import pytest
 from tests.bot.rig import BIDS, amounts_on, approve, eventually, new_bot, offers, run_until_idle
 from tools.pages import ROOT, snippets_of
 
-from freight_exchange import Bot, Context, RateRequest
+from freight_exchange import Bot, Context, RateRequest, RetryPolicy
 from freight_exchange.bot import OfferContext, RequestContext, SelectedContext
 from freight_exchange.models import Bid, Offer
 from freight_exchange.store import Store
-from freight_exchange.testing import FAULTS, Cargo, Sandbox
+from freight_exchange.testing import FAULTS, Cargo, Sandbox, inline_store
 
 pytestmark = pytest.mark.virtual_time
 
@@ -85,6 +90,22 @@ async def test_offer_follows_a_publication_within_three_seconds() -> None:
             began = anyio.current_time()
             await eventually(lambda index=index: amounts_on(sandbox, index))  # type: ignore[misc]
             assert anyio.current_time() - began < 3
+
+
+async def test_bot_that_starts_before_the_service_tries_after_half_a_minute_at_most(store: Store) -> None:
+    sandbox, bot = Sandbox(), new_bot(store)
+    bot.on_new(offers())
+    sandbox.strike(*FAULTS["unavailable_forever"]())
+    index = sandbox.publish()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(bot.serve, exchange=sandbox.client(retries=RetryPolicy(attempts=1))))
+        await anyio.sleep(300)
+        tries = [call.time for call in sandbox.audit_log.calls]
+        sandbox.exchange.faults.clear()
+        await eventually(lambda: amounts_on(sandbox, index), timedelta(seconds=45))
+        bot.stop()
+    assert [round(later - earlier) for earlier, later in pairwise(tries)][:7] == [1, 2, 4, 8, 16, 30, 30]
+    assert len(tries) <= 16
 
 
 async def test_selection_is_told_at_the_pace_of_the_feed() -> None:
@@ -187,3 +208,17 @@ async def test_store_that_is_lost_again_and_again_is_logged_once_a_minute(
     counts = [sum(text in line for line in caplog.messages) for text in ("lost its place", "running: noted")]
     assert 1 <= counts[0] < 20
     assert counts[1] == 1 + counts[0]
+
+
+async def test_lock_of_another_program_is_waited_out(tmp_path: Path) -> None:
+    sandbox, path = Sandbox(), tmp_path / "bot.db"
+    bot = new_bot(inline_store(path), interval=timedelta(seconds=1))
+    bot.on_new(offers())
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            index = sandbox.publish()
+            await anyio.sleep(8)
+        await eventually(lambda: amounts_on(sandbox, index))
+        assert trial.status.state == "running"

@@ -157,6 +157,33 @@ class TestBidsThatAreNotFromTheLedger:
                 await run.offer(event, "1100", revision=1)
         assert amounts_on(sandbox, index) == ["1000", "999"]
 
+    @pytest.mark.parametrize("by_hand", [False, True])
+    async def test_row_that_moves_while_pages_are_read_is_no_second_bid(self, by_hand: bool) -> None:
+        """Another bid comes between two pages, so the last row of a page is the first of the next one too."""
+        sandbox = Sandbox(Profile(rows_clamp=10))
+        index, *others = [sandbox.publish() for _ in range(20)]
+
+        def bid(request: int, amount: int = 990) -> None:
+            sandbox.exchange.offer(sandbox.forwarder, request, sandbox.now(), amount=amount)
+
+        def insert(call: Any) -> bool:
+            if call.path == BIDS and b'"offset":1' in (call.body or b"").replace(b" ", b"") and others:
+                bid(others.pop())
+            return False
+
+        async with process(sandbox, MemoryStore()) as run:
+            for amount in ("1000", "1100"):
+                await run.until_known(await run.event(index), amount)
+                await anyio.sleep(60)
+            for _ in range(8):
+                bid(others.pop())
+            sandbox.strike(Fault(name="busy", when=insert, times=None))
+            if by_hand:
+                bid(index, 1000)
+            await run.until_known(await run.event(index), "1000")
+        # An equal bid that stands is taken over.
+        assert (amounts_on(sandbox, index), sent(sandbox)) == (["1000", "1100", "1000"], 2 if by_hand else 3)
+
     async def test_rivals_bid_is_none_of_the_account(self) -> None:
         sandbox = Sandbox()
         index = sandbox.publish()

@@ -257,6 +257,15 @@ def test_unusable_store_ends_with_73(where: str, tmp_path: Path) -> None:
 
 
 @BACKENDS
+def test_two_errors_of_the_store_at_once_end_with_the_status_of_the_log(backend: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"fails twice": True, "store": str(tmp_path / "bot.db")}
+    with process(backend=backend, **options) as child:
+        status, _, log = end_of(child)
+    assert status in (73, 75)
+    assert (f"{CRITICAL} with status {status}: " in log, log.count(CRITICAL), "Traceback" in log) == (True, 1, False)
+
+
+@BACKENDS
 def test_held_store_ends_with_75_and_taken_port_alone_with_78(backend: str, tmp_path: Path) -> None:
     """After 75 another start helps, after 78 it does not. A lifespan that hangs in closing changes nothing."""
     store = str(tmp_path / "bot.db")

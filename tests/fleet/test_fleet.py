@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -190,18 +191,39 @@ async def test_database_put_back_under_its_replicas_makes_no_second_offer(databa
         assert [amounts_on(sandbox, index) for index in requests] == [["1000", "2000"]] * 10 + [["1000"]] * 3
 
 
+_CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = 'fleet'"
+
+
+def cut_transactions(database: str, replicas: int) -> None:
+    """Cut the connections of replicas while each is in a transaction: it waits for a lock."""
+    with psycopg.connect(database) as connection, psycopg.connect(database, autocommit=True) as other:
+        connection.execute("LOCK TABLE freight_exchange.replica IN ACCESS EXCLUSIVE MODE")
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = 'fleet'"
+        while (other.execute(waiting).fetchone() or (0,))[0] < replicas:
+            time.sleep(0.02)
+        other.execute(f"{_CUT} AND wait_event_type = 'Lock'")
+
+
+async def test_replicas_that_join_again_read_no_bids(database: str, caplog: pytest.LogCaptureFixture) -> None:
+    fleet = Fleet(Sandbox(), database)
+    async with fleet.running(3, lease=6 * SECOND) as bots:
+        await fleet.offers_once([fleet.sandbox.publish() for _ in range(3)])
+        before = len(fleet.sandbox.audit_log.calls_to("GET", "quote/bid"))
+        with caplog.at_level(logging.WARNING, "freight_exchange.bot"):
+            await anyio.to_thread.run_sync(cut_transactions, database, 3)
+            await until(lambda: caplog.text.count("lost its place") == 3)
+        await fleet.offers_once([fleet.sandbox.publish() for _ in range(5)])
+        await until(lambda: all(bot.status().state == "running" for bot in bots))
+        assert len(fleet.sandbox.audit_log.calls_to("GET", "quote/bid")) == before
+
+
 async def test_lost_connections_cost_no_reading_of_the_bids(database: str, caplog: pytest.LogCaptureFixture) -> None:
     fleet = Fleet(Sandbox(), database)
     async with fleet.running(3) as bots:
         await fleet.offers_once([fleet.sandbox.publish() for _ in range(3)])
         before = len(fleet.sandbox.audit_log.calls_to("GET", "quote/bid"))
         with caplog.at_level(logging.CRITICAL):
-            await anyio.to_thread.run_sync(
-                execute,
-                database,
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
-                " AND datname = current_database()",
-            )
+            await anyio.to_thread.run_sync(execute, database, _CUT)
             requests = [fleet.sandbox.publish() for _ in range(5)]
             await fleet.offers_once(requests)
             await until(lambda: all(bot.status().state == "running" for bot in bots))

@@ -13,6 +13,7 @@ import pytest
 from tests.model.support import Cargo, Fault, Profile, Service
 
 from freight_exchange import AlreadyApprovedError, Bid, Bot, Context, Offer, RateRequest
+from freight_exchange.testing import FAULTS
 
 pytestmark = pytest.mark.virtual_time
 
@@ -207,3 +208,28 @@ async def test_bids_in_another_order_at_each_call_are_read_calmly() -> None:
         await anyio.sleep(300.0)
     # A reading of 26 bids takes seven requests, and one begins at most once an interval of thirty seconds.
     assert len(sandbox.audit_log.calls_to("GET", _BIDS)) <= 7 * 13
+
+
+async def test_doubt_about_bids_in_another_order_at_each_call_is_told_and_left_to_a_person(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service = Service(Profile(order="random"), 0, (_BIDS,), before=lambda page: service.sandbox.exchange.reorder())
+    sandbox = service.sandbox
+    for _ in range(45):
+        sandbox.exchange.offer(sandbox.forwarder, sandbox.publish(), sandbox.now(), amount=100)
+    bot = _bot()
+
+    @bot.on_new
+    async def offer(request: RateRequest, ctx: Context) -> None:
+        await ctx.offer(amount=Decimal(1000), currency="USD")
+
+    async with sandbox.running(bot) as trial:
+        await anyio.sleep(60.0)
+        sandbox.strike(*FAULTS["reset_after_send"](path="quote/submitoffer"))
+        sandbox.publish()
+        await anyio.sleep(600.0)
+        assert (trial.status.in_doubt, trial.status.parked) == (0, 1)
+    assert "rows change their places or come several times, at each reading" in caplog.text
+    assert "is parked: no check can prove the outcome" in caplog.text
+    # Three proofs of five views, each in eight readings at most, two ways, of seven pages.
+    assert len(sandbox.audit_log.calls_to("GET", _BIDS)) <= 3 * 8 * 2 * 5 * 7

@@ -509,14 +509,14 @@ async def test_token_that_the_service_repeats_is_not_stored() -> None:
 
     def repeat(page: int, rows: dict[str, Any]) -> None:
         for row in rows.values():
-            row["notes"] = f"sent by {tokens[-1]}, fragile"
+            row |= {"notes": f"sent by {tokens[-1]}, fragile", "traceOf": [tokens[-1]]}
 
     market.listed = repeat
     market.publish()
     async with market.watched(start="backfill"):
         await anyio.sleep(MINUTE)
     (event,) = market.events
-    assert event.request.notes == "sent by ***, fragile"
+    assert (event.request.notes, event.request.extra) == ("sent by ***, fragile", {"traceOf": ("***",)})
 
 
 # Pace

@@ -135,6 +135,21 @@ async def test_open_bid_is_not_won_where_the_filter_is_ignored(status: str | Non
     assert _indexes(await account.told(then=lambda: account.select(3))) == [3]
 
 
+@pytest.mark.parametrize(("status", "has_contact"), [("selected", False), ("Won", True), (None, True)])
+async def test_contact_or_the_word_makes_a_selection(status: str | None, has_contact: bool) -> None:
+    account = Account()
+
+    def change(rows: Rows) -> None:
+        for row in rows.values():
+            row["status"] = status if row["status"] == "Selected" else row["status"]
+            if not has_contact:
+                row.pop("loadingPOC", None)
+                row.pop("loadingCompany", None)
+
+    account.listed = change
+    assert _indexes(await account.told(then=lambda: account.select(2))) == [2]
+
+
 async def test_selection_without_contact_is_told_after_three_readings() -> None:
     account = Account()
 

@@ -27,6 +27,7 @@ from freight_exchange.bot.writes import (
     AnswerWrite,
     OfferWrite,
     Plan,
+    Price,
     Write,
     decided_by_person,
     in_doubt_error,
@@ -181,6 +182,8 @@ class Ledger:
         """Time from which the settle time of a doubt counts, by number and version."""
         self._denied: dict[tuple[int, int], float] = {}
         """Time of the first look-up that lacked an offer, by request and offer."""
+        self._copied: dict[int, tuple[float, Counter[Price]]] = {}
+        """Time of a reading that has bids of the ledger several times, and these, by request."""
         self._answers_from = self._prove_from = self._prove_parked_from = -math.inf
         self._bids = OwnBids(store, exchange, interval=interval, settle=settle, wake=self.wake)
         self.outcomes: Counter[tuple[str, str]] = Counter()
@@ -293,9 +296,18 @@ class Ledger:
         # What was proven absent may have been listed since, if the service is slower than `settle`.
         proven = plan.replaces.at if plan.replaces is not None and plan.effect.facts["resends"] else -math.inf
         later = math.nextafter(proven, math.inf)
-        reading = await self._bids.since(later if is_first else max(at, self._store.now - self._interval))
+        read_at, before = self._copied.get(write.request, (-math.inf, None))
+        wanted = later if is_first else max(at, self._store.now - self._interval, math.nextafter(read_at, math.inf))
+        reading = await self._bids.since(wanted)
+        self._copied.pop(write.request, None)
         listed = reading.prices.get(write.request, ())
         unknown = Counter[Any]() if is_allowed else unknown_prices(listed, placed)
+        copies = Counter({price: count for price, count in unknown.items() if listed.count(price) > count})
+        if copies and before is None:
+            # A row that moves while pages are read comes twice: only what the next reading has too is another bid.
+            self._copied[write.request] = reading.began, copies
+            return await self._compared(write, plan, known, at)
+        unknown -= copies - (before or copies)
         if unknown[write.price]:
             _logger.warning("%s stands already, and is taken over: %s", write, write.price_text, extra=_fields(write))
             return _confirmed(plan, reading.record(write.request, write.price))
@@ -305,8 +317,8 @@ class Ledger:
                 " made it, or the store was lost; pass allow_existing=True to offer anyway",
                 request=write.request,
             )
-        before = [*listed, *(price for one in placed if (price := load_offer(one).price) not in listed)]
-        baseline = [[None if amount is None else str(amount), currency] for amount, currency in before]
+        prices = [*listed, *(price for one in placed if (price := load_offer(one).price) not in listed)]
+        baseline = [[None if amount is None else str(amount), currency] for amount, currency in prices]
         return attrs.evolve(plan, effect=plan.effect.with_facts(baseline=baseline))
 
     async def _looked_up(self, write: AnswerWrite, plan: Plan, known: Sequence[Effect]) -> Plan:
