@@ -198,6 +198,20 @@ class TestDamage:
                 pass
         assert [_bytes(one) for one in copied] == before
 
+    async def test_file_of_a_process_that_was_killed_before_its_first_commit_opens(self, path: Path) -> None:
+        """SQLite sets the mode of the log under a rollback journal, which only a writer can roll back."""
+        await fill(path, 300)
+        killed = path.with_name("killed.db")
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("PRAGMA cache_size = 1")
+            connection.execute("BEGIN")
+            connection.execute("UPDATE event SET payload = randomblob(500)")
+            for end in ("", "-journal"):
+                killed.with_name(f"killed.db{end}").write_bytes(path.with_name(f"{path.name}{end}").read_bytes())
+        async with Store(killed) as store:
+            assert await read(store, "SELECT count(*) FROM event") == [(300,)]
+
     @pytest.mark.parametrize("suffix", ["", "-wal", ".lock"])
     async def test_nothing_is_written_into_removed_files(self, path: Path, suffix: str) -> None:
         await fill(path)

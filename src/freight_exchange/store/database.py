@@ -534,9 +534,9 @@ def damage(path: str, details: str) -> StoreError:
 
 
 def _check_pages(path: str) -> None:
-    """Refuse a damaged file before it is opened for writing: closing it would write its log back into it."""
-    if not Path(path).exists():
-        return
+    """Refuse a damaged file before it is opened for writing, since closing it would write its log back into it."""
+    if not Path(path).exists() or Path(f"{path}-journal").exists():
+        return  # new, or of a process that was killed before its first commit
     with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", timeout=_BUSY, uri=True)) as connection:
         (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if result != "ok":
