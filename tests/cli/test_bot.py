@@ -373,7 +373,8 @@ def test_bot_whose_client_contradicts_options_does_not_run(
         assert (result.status, message in result.err, bots) == (Status.USAGE, True, [])
     # The environment contradicts too, but is only a default.
     assert run_bot(source)[1]
-    assert run_bot(source, "--url", ELSEWHERE, "--email", "mine@demo.example")[1]
+    for url in (ELSEWHERE, f"HTTP{ELSEWHERE.removeprefix('http')}/"):
+        assert run_bot(source, "--url", url, "--email", "mine@demo.example")[1]
 
 
 def test_program_exits_with_status_of_bot(shell: Shell) -> None:

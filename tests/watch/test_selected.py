@@ -85,6 +85,15 @@ class Account:
     def select(self, request: int) -> None:
         self.sandbox.exchange.select(self.bids[request], self.sandbox.now())
 
+    def sell(self, number: int) -> None:
+        """Select an offer on each of so many new requests."""
+        for _ in range(number):
+            request = self.sandbox.publish()
+            self.bids[request] = self.sandbox.exchange.offer(
+                self.sandbox.forwarder, request, self.sandbox.now(), amount=900
+            )
+            self.select(request)
+
     async def told(
         self, lasts: float = 5 * MINUTE, *, start: Start = "now", then: Callable[[], object] = int
     ) -> list[BidSelected]:
@@ -107,6 +116,14 @@ class Account:
     @property
     def readings(self) -> int:
         return len(self.sandbox.audit_log.calls_to("GET", BIDS))
+
+
+def strip(rows: Rows, *indexes: int) -> None:
+    """Remove the contacts of all rows, or of those of some requests."""
+    for row in rows.values():
+        if not indexes or row["index"] in indexes:
+            row.pop("loadingPOC", None)
+            row.pop("loadingCompany", None)
 
 
 def _indexes(events: list[BidSelected]) -> list[int]:
@@ -142,9 +159,8 @@ async def test_contact_or_the_word_makes_a_selection(status: str | None, has_con
     def change(rows: Rows) -> None:
         for row in rows.values():
             row["status"] = status if row["status"] == "Selected" else row["status"]
-            if not has_contact:
-                row.pop("loadingPOC", None)
-                row.pop("loadingCompany", None)
+        if not has_contact:
+            strip(rows)
 
     account.listed = change
     assert _indexes(await account.told(then=lambda: account.select(2))) == [2]
@@ -153,11 +169,6 @@ async def test_contact_or_the_word_makes_a_selection(status: str | None, has_con
 async def test_selection_without_contact_is_told_after_three_readings() -> None:
     account = Account()
 
-    def strip(rows: Rows) -> None:
-        for row in rows.values():
-            row.pop("loadingPOC", None)
-            row.pop("loadingCompany", None)
-
     account.listed = strip
     told = await account.told(then=lambda: account.select(1))
     assert [(event.bid.index, event.bid.contact) for event in told] == [(1, None)]
@@ -165,24 +176,12 @@ async def test_selection_without_contact_is_told_after_three_readings() -> None:
 
 async def test_contact_is_waited_for_over_three_readings_of_any_number_of_pages() -> None:
     account = Account()
-    for _ in range(120):
-        request = account.sandbox.publish()
-        account.bids[request] = account.sandbox.exchange.offer(
-            account.sandbox.forwarder, request, account.sandbox.now(), amount=900
-        )
-        account.select(request)
-
-    def strip(rows: Rows) -> None:
-        for row in rows.values():
-            if row["index"] == 2:
-                row.pop("loadingPOC", None)
-                row.pop("loadingCompany", None)
+    account.sell(120)
 
     def select() -> None:
-        account.listed = strip
         account.select(2)
         shown_at = anyio.current_time() + 45.0
-        account.listed = lambda rows: strip(rows) if anyio.current_time() < shown_at else None
+        account.listed = lambda rows: strip(rows, 2) if anyio.current_time() < shown_at else None
 
     told = await account.told(30 * MINUTE, then=select)
     assert [event.bid.contact is not None for event in told if event.bid.index == 2] == [True]
@@ -191,11 +190,6 @@ async def test_contact_is_waited_for_over_three_readings_of_any_number_of_pages(
 async def test_earlier_selection_whose_contact_comes_later_is_not_told() -> None:
     account = Account()
     account.select(1)
-
-    def strip(rows: Rows) -> None:
-        for row in rows.values():
-            row.pop("loadingPOC", None)
-            row.pop("loadingCompany", None)
 
     def show() -> None:
         account.listed = lambda rows: None
@@ -213,12 +207,7 @@ async def test_idle_reading_is_one_request_an_interval() -> None:
 
 async def test_bids_in_another_order_or_twice_are_read_calmly() -> None:
     account = Account(Sandbox(Profile(order="random", rows_clamp=10)))
-    for _ in range(30):
-        request = account.sandbox.publish()
-        account.bids[request] = account.sandbox.exchange.offer(
-            account.sandbox.forwarder, request, account.sandbox.now(), amount=900
-        )
-        account.select(request)
+    account.sell(30)
 
     def double(rows: Rows) -> None:
         account.sandbox.exchange.reorder()

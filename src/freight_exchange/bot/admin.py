@@ -6,7 +6,6 @@ A change is one transaction of the process that makes it. A running bot notices 
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from freight_exchange.store.effects import Effect
 
 T = TypeVar("T")
-
-_logger = logging.getLogger("freight_exchange.bot")
 
 DEFAULT_NAME: Final = "bot"
 """Default name of a bot in its store. `exchange.watch` has another one, so it shares nothing with the bot."""

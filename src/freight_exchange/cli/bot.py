@@ -89,8 +89,10 @@ def run_bot(
     loaded = _load(target)
     os.environ.update(exported)
     if (client := loaded._exchange) is not None:
+        from freight_exchange.config import base_url
+
         url, account = client._base_url, run(client._account) if options.email else None
-        if options.url and options.url.strip().rstrip("/") != url:
+        if options.url and base_url(options.url) != url:
             raise click.UsageError(f"the bot's own client is for {url}, and --url is {options.url}")
         if account != options.email:
             raise click.UsageError(f"the bot's own client is for {account}, and --email is {options.email}")
@@ -173,11 +175,8 @@ def _problems(report: StoreStatus, age: timedelta) -> Iterator[str]:
         yield "it is not running"
     if report.covered_until is None or report.covered_until < datetime.now(UTC) - age:
         yield f"covered until {text_of(report.covered_until) or 'nothing yet'}"
-    for count, state in ((report.parked, "parked"), (report.deliveries["dead"], "dead")):
-        if count:
-            yield f"{count} {state}"
-    if report.gaps:
-        yield counted(len(report.gaps), "gap")
+    counts = (f"{report.parked} parked", f"{report.deliveries['dead']} dead", counted(len(report.gaps), "gap"))
+    yield from (count for count in counts if not count.startswith("0 "))
 
 
 def _status_lines(report: StoreStatus) -> Iterator[tuple[str, object]]:

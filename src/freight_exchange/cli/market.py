@@ -105,8 +105,7 @@ def _read(file: str) -> dict[str, Any]:
 
 
 def _decimal(text: str) -> Decimal:
-    # A file that a program wrote has the rounding errors of its floats.
-    validation.number(float(text), "a number")
+    validation.number(float(text), "a number")  # refuses the rounding errors of a program's floats
     return Decimal(text)
 
 

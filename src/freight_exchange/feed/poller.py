@@ -259,8 +259,8 @@ class Poller:
         while True:
             now = anyio.current_time()
             scan, deep = self._running.get(False), self._running.get(True)
-            if (deep is None or not deep.pages) and (deep := self._plan_deep(now)) is not None:
-                self._running[True] = deep
+            if deep is None or not deep.pages:
+                deep = self._plan_deep(now)
             if scan is not None and not scan.pages:
                 scan = None
             # What `start` asks for is read at once after the first scan.
@@ -273,6 +273,7 @@ class Poller:
                     scan = self._running[False] = self._plan(now)
                 return scan
             if deep is not None and deep_due <= now:
+                self._running[True] = deep
                 return deep
             # Some timers fire a little early.
             wait = max(min(narrow_due, deep_due) - now, 0.001)
@@ -389,12 +390,10 @@ class Poller:
         scan.uncertain |= {wire.index_of_raw(error.raw) for error in unreadable.values()}
         for key in sightings:
             self._missing_since.pop(key, None)
-        text = self._stored
         # One pass may skip a row that moves, which the next one finds.
         between = before.between(received, self._allowance or self.pace.interval)
 
         def write(db: Database) -> tuple[State, int, Sequence[Item], bool]:
-            nonlocal text
             state, moved = before, False
             missing: Sequence[Item] = ()
             events = self._compare(db, scan, sightings, unreadable, before.at(sent), between)
@@ -408,8 +407,7 @@ class Poller:
                 if gap is not None:
                     events.append(_new_event(f"gap:{before.time}", None, gap))
                 state = self._moved(scan)
-                text = state.dump()
-                feeds.put_state(db, self._feed, text)
+                feeds.put_state(db, self._feed, state.dump())
             return state, feeds.add_events(db, self._feed, events), missing, moved
 
         with anyio.CancelScope(shield=True):
@@ -420,7 +418,8 @@ class Poller:
                 self._running.clear()
                 self._stored = ""
                 raise
-            self._stored = text
+            if scan.moved:
+                self._stored = self.state.dump()
             scan.events += added
             self.open_events += added
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -262,15 +262,14 @@ class SelectedBids(Source):
         parameters = wire.encode_list_parameters(type=BidsType.SELECTED)
         super().__init__(service, Listed("bids.list", "GET", "quote/bid", wire.BIDS, parameters))
         self._requests = requests
-        self._without_contact: Counter[int] = Counter()
-        self._counted: set[int] = set()
-        self._first_size = 0
+        self._without_contact: defaultdict[int, set[int]] = defaultdict(set)
+        self._reading = self._first_size = 0
 
     async def page(self, number: int, size: int, window: int) -> wire.Rows[Any]:
         # Within a reading, the first page comes again in larger sizes alone.
         if number == 0 and size <= self._first_size:
             self.is_partial = False
-            self._counted.clear()
+            self._reading += 1
         if number == 0:
             self._first_size = size
         return await super().page(number, size, window)
@@ -284,10 +283,9 @@ class SelectedBids(Source):
             if record.status != BidStatus.SELECTED:
                 return
             # Its contact may come with a later reading.
-            if record.index not in self._counted:
-                self._without_contact[record.index] += 1
-                self._counted.add(record.index)
-            if self._without_contact[record.index] < _READINGS_WITHOUT_CONTACT:
+            readings = self._without_contact[record.index]
+            readings.add(self._reading)
+            if len(readings) < _READINGS_WITHOUT_CONTACT:
                 self.is_partial = True
                 return
         yield Sighting(str(record.index), record.index, b"selected", lambda: to_json(record).encode())

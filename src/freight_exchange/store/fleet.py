@@ -279,30 +279,29 @@ def _fenced(db: Database, me: int, writes: int = 0) -> FencedError:
 
 def _bind(db: Database, binding: Binding) -> int:
     """Return the row of a binding; insert it, and its feeds, if it is new."""
-    url = binding.url
     found = db.run("SELECT id, url, account, name FROM binding ORDER BY id").fetchall()
     for row, *its in found:
-        if its == [url, binding.account, binding.name]:
+        if its == [binding.url, binding.account, binding.name]:
             return int(row)
     for row, its_url, account, name in found:
         if db.dialect == "sqlite":
             # A first run with a wrong URL or email records nothing, and the next run may correct them.
             if _is_unused(db, row) and not _living(db, row):
                 sql = "UPDATE binding SET url = :url, account = :account, name = :name WHERE id = :row"
-                db.run(sql, url=url, account=binding.account, name=binding.name, row=row)
+                db.run(sql, url=binding.url, account=binding.account, name=binding.name, row=row)
                 return int(row)
             raise StoreError(
                 f"{db.place} belongs to {name!r} of {account} at {its_url}, not to {binding.name!r} of"
-                f" {binding.account} at {url}: give another file"
+                f" {binding.account} at {binding.url}: give another file"
             )
         if (account, name) == (binding.account, binding.name) and (holder := _living(db, row)):
             raise StoreError(
-                f"{holder} uses {db.place} for {name!r} of {account} at {its_url}, not at {url}: give all replicas the"
-                " same URL, or stop the other ones first"
+                f"{holder} uses {db.place} for {name!r} of {account} at {its_url}, not at {binding.url}: give all"
+                " replicas the same URL, or stop the other ones first"
             )
     sql = """INSERT INTO binding (url, account, name, created)
         VALUES (:url, :account, :name, :created) RETURNING id"""
-    (row,) = db.run(sql, url=url, account=binding.account, name=binding.name, created=db.now).fetchone()
+    (row,) = db.run(sql, url=binding.url, account=binding.account, name=binding.name, created=db.now).fetchone()
     db.many("INSERT INTO feed (binding, name) VALUES (:row, :name)", [{"row": row, "name": name} for name in FEEDS])
     return int(row)
 
